@@ -71,41 +71,98 @@ _PUBLIC_MODULES = {
     "storage": "eager.typed_storage",
     "multiprocessing": "eager.multiprocessing",
 }
-_OWN = ("runtime", "eager", "capture", "inductor", "cli", "alias", "__main__")     # of the package's folder
+_OWN = ("runtime", "eager", "capture", "inductor", "cli", "alias", "__main__")  # of the package's folder
 # Single files here that are packages in PyTorch: what lies in those can be imported, too.
-_PACKAGES = ("_logging", "_prims_common", "backends.cudnn", "compiler", "export", "masked", "nested", "package",
-             "signal.windows", "sparse", "testing", "utils.benchmark")
+_PACKAGES = (
+    "_logging",
+    "_prims_common",
+    "backends.cudnn",
+    "compiler",
+    "export",
+    "masked",
+    "nested",
+    "package",
+    "signal.windows",
+    "sparse",
+    "testing",
+    "utils.benchmark",
+)
 # Names that are attributes of a module, fetched when first asked for.
-_PUBLIC_ATTRIBUTES = {"compile": "capture.frontend.compiler", "summary": "eager.nn.summary",
-                      "_segment_reduce": "eager.compat.names", "while_loop": "eager.compat.higher_order.while_loop",
-                      "vmap": "eager.func", "ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
-                      "cond": "eager.compat.higher_order.cond", "sparse_coo_tensor": "eager.sparse",
-                      **dict.fromkeys(("SymInt", "SymFloat", "SymBool", "ScriptModule", "ScriptFunction", "OutOfMemoryError",
-                                       "Future",
-                                       "PyTorchFileReader", "PyTorchFileWriter", "Stream", "Event", "get_device_module",
-                                       "_as_tensor_fullprec", "_check_with", "_check_tensor_all",
-                                       "_check_tensor_all_with"), "eager.compat.names"),
-                      "mps": "eager.compat.accelerators", "xpu": "eager.compat.accelerators",
-                      "mtia": "eager.compat.accelerators", "accelerator": "eager.compat.accelerators",
-                      "save": "eager.serialization", "load": "eager.serialization",
-                      **{name: "eager.typed_storage" for name in """is_storage UntypedStorage TypedStorage DoubleStorage
+_PUBLIC_ATTRIBUTES = {
+    "compile": "capture.frontend.compiler",
+    "summary": "eager.nn.summary",
+    "_segment_reduce": "eager.compat.names",
+    "while_loop": "eager.compat.higher_order.while_loop",
+    "vmap": "eager.func",
+    "ops": "eager.compat.operators",
+    "cpu": "eager.compat.accelerators",
+    "cond": "eager.compat.higher_order.cond",
+    "sparse_coo_tensor": "eager.sparse",
+    **dict.fromkeys(
+        (
+            "SymInt",
+            "SymFloat",
+            "SymBool",
+            "ScriptModule",
+            "ScriptFunction",
+            "OutOfMemoryError",
+            "Future",
+            "PyTorchFileReader",
+            "PyTorchFileWriter",
+            "Stream",
+            "Event",
+            "get_device_module",
+            "_as_tensor_fullprec",
+            "_check_with",
+            "_check_tensor_all",
+            "_check_tensor_all_with",
+        ),
+        "eager.compat.names",
+    ),
+    "mps": "eager.compat.accelerators",
+    "xpu": "eager.compat.accelerators",
+    "mtia": "eager.compat.accelerators",
+    "accelerator": "eager.compat.accelerators",
+    "save": "eager.serialization",
+    "load": "eager.serialization",
+    **{
+        name: "eager.typed_storage"
+        for name in """is_storage UntypedStorage TypedStorage DoubleStorage
                          FloatStorage HalfStorage LongStorage IntStorage ShortStorage CharStorage ByteStorage BoolStorage
-                         BFloat16Storage ComplexDoubleStorage ComplexFloatStorage""".split()},
-                      "from_dlpack": "eager.dlpack", "to_dlpack": "eager.dlpack",
-                      **dict.fromkeys((
-                          "autocast", "is_autocast_available", "is_autocast_enabled", "set_autocast_enabled",
-                          "get_autocast_dtype", "set_autocast_dtype", "is_autocast_cpu_enabled",
-                          "set_autocast_cpu_enabled", "get_autocast_cpu_dtype", "set_autocast_cpu_dtype",
-                          "get_autocast_gpu_dtype", "set_autocast_gpu_dtype", "is_autocast_cache_enabled",
-                          "set_autocast_cache_enabled", "clear_autocast_cache", "autocast_increment_nesting",
-                          "autocast_decrement_nesting"), "eager.amp.autocast_mode")}
+                         BFloat16Storage ComplexDoubleStorage ComplexFloatStorage""".split()
+    },
+    "from_dlpack": "eager.dlpack",
+    "to_dlpack": "eager.dlpack",
+    **dict.fromkeys(
+        (
+            "autocast",
+            "is_autocast_available",
+            "is_autocast_enabled",
+            "set_autocast_enabled",
+            "get_autocast_dtype",
+            "set_autocast_dtype",
+            "is_autocast_cpu_enabled",
+            "set_autocast_cpu_enabled",
+            "get_autocast_cpu_dtype",
+            "set_autocast_cpu_dtype",
+            "get_autocast_gpu_dtype",
+            "set_autocast_gpu_dtype",
+            "is_autocast_cache_enabled",
+            "set_autocast_cache_enabled",
+            "clear_autocast_cache",
+            "autocast_increment_nesting",
+            "autocast_decrement_nesting",
+        ),
+        "eager.amp.autocast_mode",
+    ),
+}
 
 
 class _PublicPaths:
     """Serves `flambeau.nn.functional` as the module object of `flambeau.eager.nn.functional`, and so on; with
     `alias_torch()`, `torch.nn.functional` as well."""
 
-    packages = {__name__: ""}               # the first word of a path, and what its other words are below
+    packages = {__name__: ""}  # the first word of a path, and what its other words are below
 
     def find_spec(self, name, path=None, target=None):
         package, _, rest = name.partition(".")
@@ -133,7 +190,7 @@ class _PublicPaths:
         parent, _, child = spec.name.rpartition(".")
         holder = sys.modules.get(parent)
         if type(holder) is type(sys) and not isinstance(vars(holder).get(child, sys), type(sys)):
-            holder.__class__ = _Kept                    # (before the machinery puts the module there)
+            holder.__class__ = _Kept  # (before the machinery puts the module there)
         return module
 
     def exec_module(self, module):
@@ -166,7 +223,7 @@ def _real_path(rest):
         return real
     try:
         return real if importlib.util.find_spec(real) else None
-    except ModuleNotFoundError:                 # what it would lie in is no package
+    except ModuleNotFoundError:  # what it would lie in is no package
         return None
 
 
@@ -205,6 +262,7 @@ def _complete(module, rest):
         if name.startswith("__"):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         return _absent().first(paths, name)
+
     module.__paths__, module.__getattr__ = paths, absent
 
 
@@ -214,7 +272,7 @@ if not any((type(finder).__name__, type(finder).__module__) == ("_PublicPaths", 
 from .runtime import locks as _locks  # noqa: E402
 
 with _locks.importing:
-    from .eager import dispatch as _dispatch, ops as _ops       # every op is defined before anything uses one
+    from .eager import dispatch as _dispatch, ops as _ops  # every op is defined before anything uses one
     from . import capture, eager, inductor
     from .runtime import log as _log  # noqa: F401  (a wrong FLAMBEAU_LOGS is told at once)
     from .eager import api, autograd, nn, random
@@ -232,6 +290,7 @@ def alias_torch():
     written for PyTorch; `torch.__version__` tells the release whose API is meant. Raises RuntimeError if the real
     torch is already imported. Calling it again changes nothing."""
     from . import alias
+
     alias.install(sys.modules[__name__])
 
 
@@ -239,6 +298,7 @@ def _compile_in_place(module, *args, **kwargs):
     """`module.compile(...)`: from now on this very module runs its forward compiled. The first call imports the compiler,
     which puts its own method here."""
     from .capture.frontend.module import compile_in_place
+
     return compile_in_place(module, *args, **kwargs)
 
 

@@ -24,8 +24,10 @@ class TorchModule(types.ModuleType):
         try:
             value = getattr(self.__flambeau__, name)
         except AttributeError:
-            raise AttributeError(f"module 'torch' (served by flambeau) has no attribute {name!r}: torch.{name} does "
-                                 "not exist in flambeau; docs/api.md lists what does") from None
+            raise AttributeError(
+                f"module 'torch' (served by flambeau) has no attribute {name!r}: torch.{name} does "
+                "not exist in flambeau; docs/api.md lists what does"
+            ) from None
         setattr(self, name, value)
         return value
 
@@ -65,14 +67,16 @@ def install(flambeau):
     if isinstance(present, TorchModule):
         return
     if present is not None:
-        raise RuntimeError(f"alias_torch(): torch {getattr(present, '__version__', '')} is already imported from "
-                           f"{getattr(present, '__file__', 'elsewhere')}; call flambeau.alias_torch() before anything "
-                           "imports torch")
+        raise RuntimeError(
+            f"alias_torch(): torch {getattr(present, '__version__', '')} is already imported from "
+            f"{getattr(present, '__file__', 'elsewhere')}; call flambeau.alias_torch() before anything "
+            "imports torch"
+        )
     finder = next(f for f in sys.meta_path if type(f) is flambeau._PublicPaths)
     finder.packages = {flambeau.__name__: "", NAME: "", "functorch": "functorch"}
     sys.modules[NAME] = _module(flambeau)
     sys.meta_path.insert(0, Metadata())
-    children.setup.append(flambeau.alias_torch)     # spawned workers unpickle classes that import torch
+    children.setup.append(flambeau.alias_torch)  # spawned workers unpickle classes that import torch
     if SPAWN in sys.modules:
         _reach_children(sys.modules[SPAWN])
     for path, module in [*sys.modules.items()]:
@@ -85,8 +89,10 @@ class _Started:
     """Part of what a spawned process is told before it imports the program: reading it there aliases torch."""
 
     def __reduce__(self):
-        return exec, (f"import sys\nsys.path += [path for path in {sys.path!r} if path not in sys.path]\n"
-                      f"import {__package__}\n{__package__}.alias_torch()\n",)
+        return exec, (
+            f"import sys\nsys.path += [path for path in {sys.path!r} if path not in sys.path]\n"
+            f"import {__package__}\n{__package__}.alias_torch()\n",
+        )
 
 
 class _Spawning:
@@ -110,6 +116,7 @@ def _reach_children(spawn):
     @functools.wraps(before)
     def prepared(name):
         return {"torch": _Started(), **before(name)}
+
     spawn.get_preparation_data = prepared
 
 

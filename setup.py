@@ -28,9 +28,15 @@ LAYERS = ("runtime", "eager", "capture", "inductor", "cli")
 def extension(layer: str, name: str) -> Extension:
     """All C++ files of a layer's csrc folder as one extension module."""
     headers = glob.glob(os.path.join(layer, "csrc", "**", "*.h"), recursive=True)
-    return Extension(f"flambeau.{layer}.{name}", sorted(glob.glob(os.path.join(layer, "csrc", "*.cpp"))),
-                     include_dirs=[numpy.get_include(), os.path.join(layer, "csrc")], depends=headers,
-                     extra_compile_args=FLAGS, extra_link_args=["-pthread", "-ldl"], language="c++")
+    return Extension(
+        f"flambeau.{layer}.{name}",
+        sorted(glob.glob(os.path.join(layer, "csrc", "*.cpp"))),
+        include_dirs=[numpy.get_include(), os.path.join(layer, "csrc")],
+        depends=headers,
+        extra_compile_args=FLAGS,
+        extra_link_args=["-pthread", "-ldl"],
+        language="c++",
+    )
 
 
 def text_of(path: str) -> str:
@@ -104,8 +110,16 @@ def packages() -> list[str]:
 
 os.chdir(HERE)
 extensions = [extension("runtime", "_native"), extension("eager", "_call"), extension("capture", "_capture")]
-setup(packages=packages(), cmdclass={"build_py": BuildFace, "build_ext": BuildObjects},
-      ext_modules=[ext for ext in extensions if ext.sources],
-      package_data={"flambeau.runtime": ["csrc/*.h", "include/*.h"], "flambeau.eager": ["csrc/*.h"],
-                    "flambeau.capture": ["csrc/*.h"], "flambeau.eager.compat": ["*.txt", "absent/*.txt"],
-                    "flambeau.capture.report": ["*.html", "*.css", "*.js"], "flambeau.inductor.triton": ["*.cpp"]})
+setup(
+    packages=packages(),
+    cmdclass={"build_py": BuildFace, "build_ext": BuildObjects},
+    ext_modules=[ext for ext in extensions if ext.sources],
+    package_data={
+        "flambeau.runtime": ["csrc/*.h", "include/*.h"],
+        "flambeau.eager": ["csrc/*.h"],
+        "flambeau.capture": ["csrc/*.h"],
+        "flambeau.eager.compat": ["*.txt", "absent/*.txt"],
+        "flambeau.capture.report": ["*.html", "*.css", "*.js"],
+        "flambeau.inductor.triton": ["*.cpp"],
+    },
+)

@@ -21,8 +21,11 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 BEGIN, END = "<!-- compile time: make bench -->", "<!-- end of compile time -->"
-SERIES = (("passes", "capture, passes and code generation", "#2b6cb0"), ("compiler", "C++ compiler", "#c05621"),
-          ("warm", "a second process, all of it", "#2f855a"))
+SERIES = (
+    ("passes", "capture, passes and code generation", "#2b6cb0"),
+    ("compiler", "C++ compiler", "#c05621"),
+    ("warm", "a second process, all of it", "#2f855a"),
+)
 
 
 def worker(layers):
@@ -30,6 +33,7 @@ def worker(layers):
     import flambeau as torch
     from networks import gpt
     from registry import Inputs
+
     model = gpt(torch, Inputs(torch), vocabulary=256, width=64, heads=4, layers=layers, context=128)
     x, y = Inputs(torch).integers(256, 2, 16), Inputs(torch).integers(256, 2, 16)
     compiled = torch.compile(model)
@@ -38,6 +42,7 @@ def worker(layers):
         before = time.process_time()
         compiled(x, y).backward()
         return time.process_time() - before
+
     first, second = step(), step()
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(json.dumps({"own": first - second, "compiler": children.ru_utime + children.ru_stime}))
@@ -50,8 +55,13 @@ def measure(layers):
         runs = []
         for _ in range(2):
             environment = dict(os.environ, FLAMBEAU_CACHE_DIR=f"{cache}/store", FLAMBEAU_SLOW_COMPILE_SECONDS="1000")
-            done = subprocess.run([sys.executable, __file__, "--worker", str(layers)], env=environment, check=True,
-                                  stdout=subprocess.PIPE, text=True)
+            done = subprocess.run(
+                [sys.executable, __file__, "--worker", str(layers)],
+                env=environment,
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             runs.append(json.loads(done.stdout.splitlines()[-1]))
         return runs[0]["own"], runs[0]["compiler"], runs[1]["own"]
     finally:
@@ -59,8 +69,10 @@ def measure(layers):
 
 
 def table(found):
-    lines = ["| layers | capture, passes, code generation: s | per layer: ms | C++ compiler: s | a second process: s |",
-             "|---|---|---|---|---|"]
+    lines = [
+        "| layers | capture, passes, code generation: s | per layer: ms | C++ compiler: s | a second process: s |",
+        "|---|---|---|---|---|",
+    ]
     for layers, (own, compiler, warm) in found.items():
         lines.append(f"| {layers} | {own:.2f} | {1000 * own / layers:.0f} | {compiler:.2f} | {warm:.2f} |")
     return "\n".join(lines)
@@ -73,9 +85,11 @@ def plot(found):
     deepest = max(found)
     x = lambda n: left + n / deepest * (wide - left - 20)
     y = lambda s: high - low - s / top * (high - low - 20)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" font-family="sans-serif" font-size="11">',
-             f'<rect width="{wide}" height="{high}" fill="white"/>',
-             f'<path d="M{left} 20V{high - low}H{wide - 20}" fill="none" stroke="#444"/>']
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" font-family="sans-serif" font-size="11">',
+        f'<rect width="{wide}" height="{high}" fill="white"/>',
+        f'<path d="M{left} 20V{high - low}H{wide - 20}" fill="none" stroke="#444"/>',
+    ]
     for n in found:
         parts.append(f'<text x="{x(n):.0f}" y="{high - low + 16}" text-anchor="middle">{n}</text>')
     for k in range(1, 5):

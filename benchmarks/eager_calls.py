@@ -78,8 +78,12 @@ def _plain_rows():
 
 
 def _kinds(name, floats):
-    return ["float32", *(["float16"] if floats else []), *(["int64"] if name in WHOLE else []),
-            *(["bool"] if name.startswith(("logical", "bitwise")) else [])]
+    return [
+        "float32",
+        *(["float16"] if floats else []),
+        *(["int64"] if name in WHOLE else []),
+        *(["bool"] if name.startswith(("logical", "bitwise")) else []),
+    ]
 
 
 def _pointwise_rows():
@@ -93,8 +97,13 @@ def _pointwise_rows():
             yield "pointwise", f"torch.{name}(x)", x, kinds
     for name in BINARY.split():
         more = {"lerp": ", 0.3", "addcmul": ", x", "addcdiv": ", x", "heaviside": "", "special.zeta": ""}.get(name, "")
-        kinds = ["int64"] if name == "gcd" else ["int64", "bool"] if name.startswith("bitwise") else _kinds(name, name in
-                 ("add", "sub", "mul", "div", "maximum", "pow"))
+        kinds = (
+            ["int64"]
+            if name == "gcd"
+            else ["int64", "bool"]
+            if name.startswith("bitwise")
+            else _kinds(name, name in ("add", "sub", "mul", "div", "maximum", "pow"))
+        )
         yield "pointwise", f"torch.{name}(x, y{more})", "x=p(n), y=p(n)" if name != "special.zeta" else "x=p(n)+2, y=p(n)", kinds
         if name in ("add", "mul", "div", "maximum", "lt", "pow"):
             yield "pointwise", f"torch.{name}(x, y)", "x=p(s(1), s(1)), y=p(s(1))", ["float32"]
@@ -128,9 +137,25 @@ class Inputs(dict):
     def __init__(self, torch, n, kind):
         super().__init__()
         self.torch, self.kind, self.rng = torch, kind, np.random.default_rng(n)
-        self.update(torch=torch, F=torch.nn.functional, nn=torch.nn, n=n, s=lambda k: max(math.isqrt(n // k), 1),
-                    c=lambda k: max(round((n / k) ** (1 / 3)), 2), min=min, max=max, f=self.floats, g=self.plain, u=self.uniform,
-                    p=self.positive, q=self.probabilities, i=self.whole, b=self.truths, stepping=self.stepping, image=self.image)
+        self.update(
+            torch=torch,
+            F=torch.nn.functional,
+            nn=torch.nn,
+            n=n,
+            s=lambda k: max(math.isqrt(n // k), 1),
+            c=lambda k: max(round((n / k) ** (1 / 3)), 2),
+            min=min,
+            max=max,
+            f=self.floats,
+            g=self.plain,
+            u=self.uniform,
+            p=self.positive,
+            q=self.probabilities,
+            i=self.whole,
+            b=self.truths,
+            stepping=self.stepping,
+            image=self.image,
+        )
         if "distributions" in dir(torch):
             self["D"] = torch.distributions
 
@@ -142,6 +167,7 @@ class Inputs(dict):
                 Inputs.declared[0].define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         from torchvision.transforms import InterpolationMode
         from torchvision.transforms.v2 import functional
+
         return {"V": functional, "I": InterpolationMode}
 
     def typed(self, array, tracked):

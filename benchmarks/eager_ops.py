@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 BEGIN, END = "<!-- table: eager_ops -->", "<!-- end of eager_ops -->"
 SIZES = (100, 100_000, 10_000_000)
 ROUNDS = 5
-ENOUGH = 1.5          # seconds of a row after which three rounds will do, and one where a call takes many times as long
+ENOUGH = 1.5  # seconds of a row after which three rounds will do, and one where a call takes many times as long
 
 
 # -- one process: asked line by line, answers line by line
@@ -33,8 +33,10 @@ def serve(library):
     """Times calls of a library: reads `[expression, inputs, type, size, backward]` or `["time"]`, answers in JSON."""
     if library == "flambeau":
         import flambeau
+
         flambeau.alias_torch()
     import torch
+
     torch.set_num_threads(1)
     answers, sys.stdout = sys.stdout, sys.stderr
     current = None
@@ -55,6 +57,7 @@ def serve(library):
 def prepared(torch, expression, inputs, kind, size, backward):
     """(what is timed, {"sum": of the result, "tracked": whether it asks for gradients})."""
     from eager_calls import Inputs
+
     space = dict(made := Inputs(torch, size, kind))
     if "V." in expression:
         space.update(made.vision())
@@ -68,14 +71,17 @@ def prepared(torch, expression, inputs, kind, size, backward):
     tracked = first is not None and first.requires_grad
     total = None if first is None or not first.numel() else fingerprint(torch, first)
     if not backward or not tracked:
+
         def step():
             with torch.no_grad():
                 return call()
+
         return step, {"sum": total, "tracked": tracked}
     seed = torch.ones_like(first)
 
     def both():
         first_tensor(torch, call()).backward(seed)
+
     return both, {"sum": total, "tracked": True}
 
 
@@ -128,8 +134,14 @@ class Worker:
     def ask(self, what):
         if self.process is None or self.process.poll() is not None:
             threads = dict.fromkeys(("OMP_NUM_THREADS", "FLAMBEAU_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                            env={**os.environ, **threads}, stderr=subprocess.DEVNULL)
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, **threads},
+                stderr=subprocess.DEVNULL,
+            )
         try:
             self.process.stdin.write(json.dumps(what) + "\n")
             self.process.stdin.flush()
@@ -172,6 +184,7 @@ def measure(workers, asked):
 
 def jobs(options):
     from eager_calls import rows
+
     for group, expression, inputs, kinds in rows():
         for kind in kinds:
             for size in options.sizes:
@@ -218,8 +231,10 @@ def table(results):
     """Geometric means, counts above the bounds per group and size, and the rows above them."""
     known = {key: ratio(found) for key, found in results.items() if ratio(found)}
     sizes = sorted({int(key.split(" | ")[4]) for key in known})
-    lines = ["| group | " + " | ".join(f"{size:,}: mean, above bound, of" for size in sizes) + " |",
-             "|---" * (len(sizes) + 1) + "|"]
+    lines = [
+        "| group | " + " | ".join(f"{size:,}: mean, above bound, of" for size in sizes) + " |",
+        "|---" * (len(sizes) + 1) + "|",
+    ]
     for group in [*dict.fromkeys(key.split(" | ")[0] for key in known), "all"]:
         cells = []
         for size in sizes:
@@ -230,8 +245,11 @@ def table(results):
     if known:
         above = sum(r > bound(k) for k, r in known.items())
         mean = geometric(known.values())
-        lines += ["", f"All {len(known)} rows: geometric mean of our time over PyTorch's {mean:.2f}; {above} "
-                  "above the bounds (2 at 100,000 elements and more, 1.5 at 100)."]
+        lines += [
+            "",
+            f"All {len(known)} rows: geometric mean of our time over PyTorch's {mean:.2f}; {above} "
+            "above the bounds (2 at 100,000 elements and more, 1.5 at 100).",
+        ]
     return lines, sorted(((r / bound(k), r, k) for k, r in known.items() if r > bound(k)), reverse=True)
 
 
@@ -254,8 +272,9 @@ def shown(results, most):
 
 def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer-python", default=sys.executable,
-                        help="an interpreter that has torch (default: this one; '': none)")
+    parser.add_argument(
+        "--peer-python", default=sys.executable, help="an interpreter that has torch (default: this one; '': none)"
+    )
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--only", help="a regular expression over `group expression type size`")
     parser.add_argument("--out", default=str(HERE / "results" / "eager_ops.json"))

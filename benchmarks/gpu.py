@@ -24,8 +24,8 @@ from gpu_rows import ROWS, built, geometric_mean, work
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RUNS = (("flambeau", "compiled"), ("torch", "compiled"), ("torch", "eager"))
 TESTS = ["tests/cuda", "tests/triton/test_device.py", "tests/triton/test_launch.py", "tests/triton/test_attention.py"]
-BUILD, TEST, ROW = 150, 150, 60                 # seconds at most
-COPY = "copy"                                   # what the machine's memory gives: the measure of rows with bytes
+BUILD, TEST, ROW = 150, 150, 60  # seconds at most
+COPY = "copy"  # what the machine's memory gives: the measure of rows with bytes
 
 
 def main(argv=None):
@@ -67,6 +67,7 @@ def arguments(argv):
 
 # -- the machine, the package, its tests
 
+
 def machine():
     """What is measured on, as far as it can be told."""
     shown = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version,compute_cap,clocks.max.sm", "--format=csv,noheader"]
@@ -74,13 +75,17 @@ def machine():
         gpu = subprocess.run(shown, capture_output=True, text=True, timeout=30).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         gpu = ""
-    return {"gpu": gpu or "none", "cpu": f"{platform.machine()}, {os.cpu_count()} processors",
-            "python": platform.python_version(),
-            "packages": {name: version(name) for name in ("torch", "triton", "numpy", *cupy_names())}}
+    return {
+        "gpu": gpu or "none",
+        "cpu": f"{platform.machine()}, {os.cpu_count()} processors",
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in ("torch", "triton", "numpy", *cupy_names())},
+    }
 
 
 def version(name):
     from importlib import metadata
+
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -121,11 +126,16 @@ def ran(command, seconds):
         code, text = done.returncode, done.stdout + done.stderr
     except subprocess.TimeoutExpired as error:
         code, text = None, (error.stdout or b"").decode(errors="replace")
-    return {"command": " ".join(command[1:]), "code": code, "seconds": round(time.monotonic() - start, 1),
-            "end": text.strip().splitlines()[-5:]}
+    return {
+        "command": " ".join(command[1:]),
+        "code": code,
+        "seconds": round(time.monotonic() - start, 1),
+        "end": text.strip().splitlines()[-5:],
+    }
 
 
 # -- one measurement
+
 
 def child(lib_name, mode, name, device, size, seconds):
     """In a process of its own: seconds a step, on the host and with the device, and a number of the result."""
@@ -182,8 +192,18 @@ def measured(name, options, left):
         if left() < 5:
             found[f"{lib} {mode}"] = {"error": "no time was left"}
             continue
-        command = [sys.executable, os.path.abspath(__file__), "--child", f"{lib}:{mode}:{name}", "--device", options.device,
-                   "--size", options.size, "--seconds", str(options.seconds)]
+        command = [
+            sys.executable,
+            os.path.abspath(__file__),
+            "--child",
+            f"{lib}:{mode}:{name}",
+            "--device",
+            options.device,
+            "--size",
+            options.size,
+            "--seconds",
+            str(options.seconds),
+        ]
         done = ran(command, min(ROW, left()))
         found[f"{lib} {mode}"] = answer(done)
     return found
@@ -197,6 +217,7 @@ def answer(done):
 
 # -- what it comes to
 
+
 def summary(result, size="full"):
     """The figures that are asked for; None where a measurement is missing."""
     rows = {r["name"]: r for r in result["rows"]}
@@ -204,15 +225,25 @@ def summary(result, size="full"):
     ratio = lambda name: over(seconds(name, "torch compiled"), seconds(name, "flambeau compiled"))
     copy = seconds(COPY, "torch eager")
     bandwidth = over(2 * 4 * (1 << 28 if size == "full" else 64), copy)
-    shares = {name: over(over(work(name, size)[1], seconds(name, "flambeau compiled")), bandwidth)
-              for name in ROWS if work(name, size)[1]}
-    products = {name: over(seconds(name, "torch eager"), seconds(name, "flambeau compiled"))
-                for name in ROWS if name.startswith("matmul")}
+    shares = {
+        name: over(over(work(name, size)[1], seconds(name, "flambeau compiled")), bandwidth)
+        for name in ROWS
+        if work(name, size)[1]
+    }
+    products = {
+        name: over(seconds(name, "torch eager"), seconds(name, "flambeau compiled")) for name in ROWS if name.startswith("matmul")
+    }
     host = {run: rows.get("gpt_train", {}).get(run, {}).get("host") for run in ("flambeau compiled", "torch compiled")}
     known = [ratio(name) for name in ROWS if ratio(name)]
-    return {"against torch.compile": geometric_mean(known), "rows compared": len(known), "of rows": len(ROWS),
-            "copy GB/s": bandwidth and bandwidth / 1e9, "share of copy bandwidth": shares, "share of cuBLAS": products,
-            "host seconds of gpt_train": host}
+    return {
+        "against torch.compile": geometric_mean(known),
+        "rows compared": len(known),
+        "of rows": len(ROWS),
+        "copy GB/s": bandwidth and bandwidth / 1e9,
+        "share of copy bandwidth": shares,
+        "share of cuBLAS": products,
+        "host seconds of gpt_train": host,
+    }
 
 
 def over(a, b):
@@ -228,8 +259,9 @@ def passed(result):
     if any(map(wrong, result["rows"])):
         return False
     steps = [*(result["build"] or []), *([result["tests"]] if result["tests"] else [])]
-    return all(s["code"] == 0 for s in steps) and all("error" not in a for r in result["rows"] for a in r.values()
-                                                      if isinstance(a, dict))
+    return all(s["code"] == 0 for s in steps) and all(
+        "error" not in a for r in result["rows"] for a in r.values() if isinstance(a, dict)
+    )
 
 
 def write(result, folder):
@@ -245,13 +277,21 @@ def write(result, folder):
 
 def markdown(result):
     machine, found = result["machine"], summary(result)
-    lines = ["# On a GPU", "", f"{machine['gpu']}; {machine['cpu']}; Python {machine['python']}; "
-             + ", ".join(f"{k} {v}" for k, v in machine["packages"].items() if v), ""]
+    lines = [
+        "# On a GPU",
+        "",
+        f"{machine['gpu']}; {machine['cpu']}; Python {machine['python']}; "
+        + ", ".join(f"{k} {v}" for k, v in machine["packages"].items() if v),
+        "",
+    ]
     for title, step in [("Build", s) for s in result["build"] or []] + [("Tests", s) for s in [result["tests"]] if s]:
         code = "took too long" if step["code"] is None else f"exit {step['code']}"
         lines.append(f"{title}: `{step['command'][:80]}`: {code}, {step['seconds']} s: {(step['end'] or [''])[-1]}")
-    lines += ["", "| row | flambeau, ms | torch.compile, ms | torch eager, ms | torch.compile / flambeau |",
-              "|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| row | flambeau, ms | torch.compile, ms | torch eager, ms | torch.compile / flambeau |",
+        "|---|---|---|---|---|",
+    ]
     for r in result["rows"]:
         cells = [shown(r.get(f"{lib} {mode}")) for lib, mode in RUNS]
         ratio = over(*(r.get(run, {}).get("seconds") for run in ("torch compiled", "flambeau compiled")))
@@ -259,12 +299,17 @@ def markdown(result):
         lines.append(f"| {r['name']} | {' | '.join(cells)} | {told} |")
     percent = lambda d: ", ".join(f"{k} {100 * v:.0f}%" for k, v in d.items() if v) or "not measured"
     mean = found["against torch.compile"]
-    lines += ["", f"Geometric mean against torch.compile: {f'{mean:.2f}' if mean else 'not measured'} "
-              f"({found['rows compared']} of {found['of rows']} rows).",
-              f"Share of the bandwidth of a copy: {percent(found['share of copy bandwidth'])}.",
-              f"Speed of products as a share of torch's (cuBLAS): {percent(found['share of cuBLAS'])}.",
-              "Host, one step of gpt_train: " + ", ".join(f"{k} {1e3 * v:.2f} ms" for k, v in
-                                                          found["host seconds of gpt_train"].items() if v) + ".", ""]
+    lines += [
+        "",
+        f"Geometric mean against torch.compile: {f'{mean:.2f}' if mean else 'not measured'} "
+        f"({found['rows compared']} of {found['of rows']} rows).",
+        f"Share of the bandwidth of a copy: {percent(found['share of copy bandwidth'])}.",
+        f"Speed of products as a share of torch's (cuBLAS): {percent(found['share of cuBLAS'])}.",
+        "Host, one step of gpt_train: "
+        + ", ".join(f"{k} {1e3 * v:.2f} ms" for k, v in found["host seconds of gpt_train"].items() if v)
+        + ".",
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -11,9 +11,11 @@ ROWS = {}
 
 def row(name, *, flops=None, bytes_=None, **sizes):
     """`sizes`: the builder's numbers, full=(...) and tiny=(...)."""
+
     def register(build):
         ROWS[name] = {"build": build, "flops": flops, "bytes": bytes_, "sizes": sizes}
         return build
+
     return register
 
 
@@ -33,6 +35,7 @@ def quietly(lib, f, *inputs):
     def step():
         with lib.no_grad():
             return f(*inputs)
+
     return step
 
 
@@ -43,10 +46,12 @@ def learning(optimizer, loss):
         value.backward()
         optimizer.step()
         return value
+
     return step
 
 
 # -- kernels that wait for memory
+
 
 @row("pointwise", full=(1 << 26,), tiny=(64,), bytes_=lambda n: 8 * n)
 def _(lib, device, wrap, n):
@@ -76,6 +81,7 @@ def _(lib, device, wrap, n, m):
         x.grad = None
         f(x, y).backward()
         return x.grad
+
     return step
 
 
@@ -91,13 +97,15 @@ def _(lib, device, wrap, count, n):
     def run():
         step()
         return parameters[0].detach()
+
     return run
 
 
 # -- products
 
+
 def matmul(n):
-    @row(f"matmul_{n}", full=(n,), tiny=(32,), flops=lambda n: 2 * n ** 3)
+    @row(f"matmul_{n}", full=(n,), tiny=(32,), flops=lambda n: 2 * n**3)
     def _(lib, device, wrap, n):
         a, b = (lib.randn(n, n, device=device).to(lib.bfloat16) for _ in range(2))
         return quietly(lib, wrap(lambda a, b: a @ b), a, b)
@@ -108,7 +116,7 @@ for _size in (1024, 2048, 4096, 8192):
 
 
 def attention_flops(b, h, n, d):
-    return 2 * b * h * n * n * d                # two products of n * n * d, half of them behind the diagonal
+    return 2 * b * h * n * n * d  # two products of n * n * d, half of them behind the diagonal
 
 
 def queries(lib, device, b, h, n, d):
@@ -130,10 +138,12 @@ def _(lib, device, wrap, *sizes):
         q.grad = k.grad = v.grad = None
         f(q, k, v).sum().backward()
         return q.grad
+
     return step
 
 
 # -- models
+
 
 def block_class(lib, width, heads, causal):
     nn, F = lib.nn, lib.nn.functional
@@ -151,6 +161,7 @@ def block_class(lib, width, heads, causal):
             y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
             x = x + self.proj(y.transpose(1, 2).reshape(B, S, C))
             return x + self.out(F.gelu(self.fc(self.norm2(x))))
+
     return Block
 
 
@@ -170,6 +181,7 @@ def gpt(lib, device, vocabulary, width, heads, layers, context):
                 x = block(x)
             logits = self.head(self.norm(x))
             return logits if wanted is None else nn.functional.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten())
+
     return GPT().to(device).to(lib.bfloat16)
 
 
@@ -205,6 +217,7 @@ def _(lib, device, wrap, batch, side, patch, width, heads, layers):
         def forward(self, x):
             x = self.patches(x).flatten(2).transpose(1, 2) + self.places
             return self.head(self.norm(self.blocks(x)).mean(1))
+
     model = ViT().to(device).to(lib.bfloat16).eval()
     return quietly(lib, wrap(model), lib.randn(batch, 3, side, side, device=device).to(lib.bfloat16))
 
@@ -216,14 +229,24 @@ def bottleneck_class(lib):
         def __init__(self, channels, width, stride):
             super().__init__()
             self.body = nn.Sequential(
-                nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-                nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-                nn.Conv2d(width, 4 * width, 1, bias=False), nn.BatchNorm2d(4 * width))
-            self.aside = nn.Identity() if channels == 4 * width and stride == 1 else nn.Sequential(
-                nn.Conv2d(channels, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+                nn.Conv2d(channels, width, 1, bias=False),
+                nn.BatchNorm2d(width),
+                nn.ReLU(),
+                nn.Conv2d(width, width, 3, stride, 1, bias=False),
+                nn.BatchNorm2d(width),
+                nn.ReLU(),
+                nn.Conv2d(width, 4 * width, 1, bias=False),
+                nn.BatchNorm2d(4 * width),
+            )
+            self.aside = (
+                nn.Identity()
+                if channels == 4 * width and stride == 1
+                else nn.Sequential(nn.Conv2d(channels, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+            )
 
         def forward(self, x):
             return lib.relu(self.body(x) + self.aside(x))
+
     return Bottleneck
 
 

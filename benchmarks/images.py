@@ -24,8 +24,19 @@ def resnet18(lib, inputs, classes):
         def forward(self, x):
             return x.mean((2, 3))
 
-    stages = [Residual(*sizes) for sizes in ((64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1),
-                                             (128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1))]
+    stages = [
+        Residual(*sizes)
+        for sizes in (
+            (64, 64, 1),
+            (64, 64, 1),
+            (64, 128, 2),
+            (128, 128, 1),
+            (128, 256, 2),
+            (256, 256, 1),
+            (256, 512, 2),
+            (512, 512, 1),
+        )
+    ]
     stem = [conv(3, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
     return inputs.fill(nn.Sequential(*stem, *stages, Mean(), nn.Linear(512, classes)))
 
@@ -50,13 +61,20 @@ def _(lib, inputs, wrap):
     class VAE(nn.Module):
         def __init__(self):
             super().__init__()
-            self.encoder = nn.Sequential(nn.Conv2d(1, 32, 4, stride=2, padding=1), nn.ReLU(),
-                                         nn.Conv2d(32, 64, 4, stride=2, padding=1), nn.ReLU(),
-                                         nn.Flatten(), nn.Linear(3136, 256), nn.ReLU())
+            self.encoder = nn.Sequential(
+                nn.Conv2d(1, 32, 4, stride=2, padding=1),
+                nn.ReLU(),
+                nn.Conv2d(32, 64, 4, stride=2, padding=1),
+                nn.ReLU(),
+                nn.Flatten(),
+                nn.Linear(3136, 256),
+                nn.ReLU(),
+            )
             self.mean, self.log_variance = nn.Linear(256, 32), nn.Linear(256, 32)
             self.unpack = nn.Linear(32, 3136)
-            self.decoder = nn.Sequential(nn.ConvTranspose2d(64, 32, 4, stride=2, padding=1), nn.ReLU(),
-                                         nn.ConvTranspose2d(32, 1, 4, stride=2, padding=1))
+            self.decoder = nn.Sequential(
+                nn.ConvTranspose2d(64, 32, 4, stride=2, padding=1), nn.ReLU(), nn.ConvTranspose2d(32, 1, 4, stride=2, padding=1)
+            )
 
         def forward(self, x, noise):
             h = self.encoder(x)
@@ -65,6 +83,7 @@ def _(lib, inputs, wrap):
             y = self.decoder(F.relu(self.unpack(z)).view(-1, 64, 7, 7))
             likelihood = F.binary_cross_entropy_with_logits(y, x, reduction="sum")
             return (likelihood - 0.5 * lib.sum(1 + log_variance - mean * mean - lib.exp(log_variance))) / x.shape[0]
+
     model = inputs.fill(VAE())
     x, noise, f = lib.sigmoid(inputs.floats(64, 1, 28, 28)), inputs.floats(64, 32), wrap(model)
     return training(lib.optim.AdamW(model.parameters(), lr=1e-3), lambda: f(x, noise))

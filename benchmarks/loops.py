@@ -26,6 +26,7 @@ def _(lib, inputs, wrap):
         loss = f(x)
         loss.backward()
         return loss
+
     return step
 
 
@@ -37,6 +38,7 @@ def _(lib, inputs, wrap):
         z = lib.abs(lib.relu(x * 1.5 + 0.5) - y)
         z = lib.clamp(z * x, -3.0, 3.0)
         return lib.sqrt(z * z + 1.0) - 1.0
+
     f = wrap(chain)
     return lambda: f(x, y)
 
@@ -67,6 +69,7 @@ def _(lib, inputs, wrap):
         mean = x.mean(0)
         deviation = lib.abs(x - mean).sum(0)
         return mean, x.var(1), x.amax(1) + lib.logsumexp(x, 1), (x * x).sum(), deviation
+
     x, f = inputs.floats(2048, 2048), wrap(statistics)
     return lambda: f(x)
 
@@ -82,6 +85,7 @@ def _(lib, inputs, wrap):
         c = b * b.mean().item() + 1.0
         c = lib.relu(c) - 0.5 if c.sum() > 0 else lib.exp(-lib.abs(c))
         return c * a
+
     f = wrap(broken)
     return lambda: f(x)
 
@@ -97,4 +101,5 @@ def _(lib, inputs, wrap):
     def step():
         update()
         return parameters
+
     return step

@@ -42,6 +42,7 @@ def block_class(lib, width, heads, causal=True):
         def forward(self, x):
             x = x + self.attention(self.norm1(x))
             return x + self.out(F.gelu(self.fc(self.norm2(x))))
+
     return Block
 
 
@@ -63,6 +64,7 @@ def gpt(lib, inputs, vocabulary, width, heads, layers, context):
             if targets is None:
                 return logits
             return F.cross_entropy(logits.view(-1, vocabulary), targets.view(-1))
+
     return inputs.fill(GPT())
 
 
@@ -78,8 +80,14 @@ def _(lib, inputs, wrap, dtype):
 
 
 @workload("gpt_train", note="a training step of the same GPT with AdamW", batch=4, sizes=MEDIUM)
-@workload("demo_gpt_train", unit="tokens/s", work=16 * 128, batch=16, sizes=DEMO,
-          note="training the demo's GPT (4 layers, width 256), AdamW, 16 x 128")
+@workload(
+    "demo_gpt_train",
+    unit="tokens/s",
+    work=16 * 128,
+    batch=16,
+    sizes=DEMO,
+    note="training the demo's GPT (4 layers, width 256), AdamW, 16 x 128",
+)
 def _(lib, inputs, wrap, batch, sizes):
     model, high, length = gpt(lib, inputs, **sizes), sizes["vocabulary"], sizes["context"]
     x, y, f = inputs.integers(high, batch, length), inputs.integers(high, batch, length), wrap(model)
@@ -109,6 +117,7 @@ def _(lib, inputs, wrap):
             x = self.patches(images).flatten(2).transpose(1, 2)
             x = lib.cat([self.label.expand(x.shape[0], -1, -1), x], dim=1) + self.positions
             return self.head(self.norm(self.blocks(x))[:, 0])
+
     return inference(lib, wrap(inputs.fill(ViT()).eval()), inputs.floats(4, 3, 224, 224))
 
 
@@ -131,6 +140,7 @@ def _(lib, inputs, wrap):
 
         def forward(self, x):
             return self.head(self.rnn(self.embedding(x))[0])
+
     return next_character(lib, inputs, wrap, Characters(), 64)
 
 
@@ -152,6 +162,7 @@ def _(lib, inputs, wrap):
                 h = new + z * (h - new)
                 states.append(h)
             return self.head(lib.stack(states, dim=1))
+
     return next_character(lib, inputs, wrap, Characters(), 32)
 
 
@@ -185,4 +196,5 @@ def _(lib, inputs, wrap):
         lib.compiler.reset()
         with lib.no_grad():
             return wrap(model, backend=constant_backend(result))(x)
+
     return step

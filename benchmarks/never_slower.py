@@ -33,8 +33,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 BEGIN, END = "<!-- table: never slower -->", "<!-- end of never slower -->"
 KINDS = ("ops", "examples", "models", "programs")
 ROUNDS, SLICE, WARM = 9, 0.004, 3
-SLOW = 0.1          # seconds of a step that needs fewer rounds
-MEMORY = 4 << 30    # bytes of address space that the rows of records have beside what the process starts with
+SLOW = 0.1  # seconds of a step that needs fewer rounds
+MEMORY = 4 << 30  # bytes of address space that the rows of records have beside what the process starts with
 
 
 def measured(eager, compiled, rounds=ROUNDS):
@@ -78,8 +78,13 @@ def row(case):
         eager, compiled = measured(*case.steps(), case.rounds)
     except Exception as e:
         return {"kind": case.kind, "failed": f"{type(e).__name__}: {str(e)[:200]}"}
-    return {"kind": case.kind, "eager": eager, "compiled": compiled, "ratio": compiled / eager,
-            "took": round(time.perf_counter() - start, 2)}
+    return {
+        "kind": case.kind,
+        "eager": eager,
+        "compiled": compiled,
+        "ratio": compiled / eager,
+        "took": round(time.perf_counter() - start, 2),
+    }
 
 
 def cases(options):
@@ -97,8 +102,16 @@ def chosen(options):
 
 def isolated(case, options):
     """The row of a whole program, in a process of its own: what it leaves behind is nobody else's."""
-    command = [sys.executable, str(HERE / "never_slower.py"), "--kinds", case.kind, "--one", case.name, "--rounds",
-               str(options.rounds)]
+    command = [
+        sys.executable,
+        str(HERE / "never_slower.py"),
+        "--kinds",
+        case.kind,
+        "--one",
+        case.name,
+        "--rounds",
+        str(options.rounds),
+    ]
     if options.programs:
         command += ["--programs", str(options.programs)]
     try:
@@ -138,6 +151,7 @@ def write(path, done):
 
 # -- the table
 
+
 def mean(ratios):
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
@@ -161,8 +175,10 @@ def table(done, bound):
     above = sorted(((told["ratio"], name, told) for name, told in done.items() if told.get("ratio", 0) > bound), reverse=True)
     if above:
         lines += ["", "| compiled / eager | program | eager µs | compiled µs |", "|---|---|---|---|"]
-        lines += [f"| {ratio:.2f} | `{name}` | {told['eager'] * 1e6:.1f} | {told['compiled'] * 1e6:.1f} |"
-                  for ratio, name, told in above]
+        lines += [
+            f"| {ratio:.2f} | `{name}` | {told['eager'] * 1e6:.1f} | {told['compiled'] * 1e6:.1f} |"
+            for ratio, name, told in above
+        ]
     return "\n".join(lines)
 
 

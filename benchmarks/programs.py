@@ -18,9 +18,24 @@ TRAINED = ("gpt", "lstm", "resnet", "vae", "vit")
 """Examples that train something; the others show a way to extend the package."""
 
 MODELS = {
-    "alexnet": 64, "convnext_tiny": 64, "densenet121": 64, "efficientnet_b0": 64, "googlenet": 64, "inception_v3": 80,
-    "maxvit_t": 224, "mnasnet0_5": 64, "mobilenet_v2": 64, "mobilenet_v3_small": 64, "regnet_y_400mf": 64, "resnet18": 64,
-    "resnext50_32x4d": 64, "shufflenet_v2_x0_5": 64, "squeezenet1_1": 64, "swin_t": 64, "swin_v2_t": 64, "vgg11_bn": 64,
+    "alexnet": 64,
+    "convnext_tiny": 64,
+    "densenet121": 64,
+    "efficientnet_b0": 64,
+    "googlenet": 64,
+    "inception_v3": 80,
+    "maxvit_t": 224,
+    "mnasnet0_5": 64,
+    "mobilenet_v2": 64,
+    "mobilenet_v3_small": 64,
+    "regnet_y_400mf": 64,
+    "resnet18": 64,
+    "resnext50_32x4d": 64,
+    "shufflenet_v2_x0_5": 64,
+    "squeezenet1_1": 64,
+    "swin_t": 64,
+    "swin_v2_t": 64,
+    "vgg11_bn": 64,
     "vit_b_16": 224,
 }
 
@@ -30,6 +45,7 @@ def cases(kind, folder):
 
 
 # -- models of torchvision
+
 
 def models():
     try:
@@ -45,6 +61,7 @@ def models():
 
 def model(name, side, training):
     import torchvision.models
+
     extra = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
     module = torchvision.models.get_model(name, weights=None, **extra).train(training)
     x = flambeau.randn(2, 3, side, side)
@@ -59,6 +76,7 @@ def step_of(module, f, x, training):
     def train():
         module.zero_grad()
         total(f(x)).backward()
+
     return train if training else forward
 
 
@@ -70,6 +88,7 @@ def total(out):
 
 
 # -- scripts: the times between steps of their optimizers
+
 
 def examples():
     for name in TRAINED:
@@ -99,7 +118,7 @@ def recorded(path, arguments, compiled):
     sys.path[:] = [p for p in sys.path if p != str(path.parent)]
     with patched(found):
         before, sys.argv = sys.argv, [str(path), *arguments]
-        sys.path.append(str(path.parent))           # behind the packages that a script may be named after
+        sys.path.append(str(path.parent))  # behind the packages that a script may be named after
         try:
             flambeau.alias_torch()
             runpy.run_path(str(path), run_name="__main__")
@@ -119,6 +138,7 @@ def recorded(path, arguments, compiled):
         total(f(*args, **kwargs)).backward()
         if optimizer is not None:
             optimizer.step()
+
     return step
 
 
@@ -137,7 +157,7 @@ class patched:
             return f if f is not None else lambda g: g
 
         def called(module, *args, **kwargs):
-            whole = found.get("step", (module,))[0]             # (checkpoints call parts of it again in the backward)
+            whole = found.get("step", (module,))[0]  # (checkpoints call parts of it again in the backward)
             inside = module is not whole and any(part is module for part in whole.modules())
             if depth[0] == 0 and module.training and flambeau.is_grad_enabled() and not inside:
                 found["step"] = module, args, kwargs
@@ -154,7 +174,9 @@ class patched:
             def over(*given, **more):
                 del optimizer.step
                 raise Enough
+
             optimizer.step = over
+
         flambeau.compile, flambeau.nn.Module.__call__, flambeau.optim.Optimizer.__init__ = plain, called, made
         return self
 

@@ -16,10 +16,10 @@ from flambeau.eager.op.op import OPS
 from flambeau.eager.op_samples import Fixed, Samples
 from flambeau.eager.tensor import Tensor
 
-SIZES = {"small": 1e2, "middle": 1e5, "large": 3e6}      # elements of the largest tensor
-LONGEST = 0.5                                            # seconds of an eager step, above which a smaller one is taken
-AHEAD = 16                                               # a sample is tried with so many times fewer elements first
-SPARE = 8                                                # times the elements asked for, above which a tensor does not grow
+SIZES = {"small": 1e2, "middle": 1e5, "large": 3e6}  # elements of the largest tensor
+LONGEST = 0.5  # seconds of an eager step, above which a smaller one is taken
+AHEAD = 16  # a sample is tried with so many times fewer elements first
+SPARE = 8  # times the elements asked for, above which a tensor does not grow
 
 Case = collections.namedtuple("Case", "name kind steps rounds")
 
@@ -103,7 +103,7 @@ def arguments(op, elements):
     """The sample at this size, in the first way that the record takes; smaller where a step would take too long."""
     number, rank, own = largest(op)
     small = op.bind(tuple(op.sample_rule(Samples())[number]), {})
-    runs(op, small, LONGEST)                # what a first call has to import and make is not the sample's time
+    runs(op, small, LONGEST)  # what a first call has to import and make is not the sample's time
     tried = set()
     while elements > own:
         for way, sizes in itertools.product(WAYS, (False, True)):
@@ -178,11 +178,14 @@ def steps(op, elements, training):
     def call(*values):
         left = iter(values)
         return op(*replaced(args, left))
+
     compiled = flambeau.compile(call)
     if not training:
+
         def forward(f):
             with flambeau.no_grad():
                 return f(*given)
+
         return lambda: forward(call), lambda: forward(compiled)
     leaves = with_leaves(given)
     return lambda: stepped(call, leaves), lambda: stepped(compiled, leaves)

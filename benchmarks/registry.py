@@ -12,9 +12,11 @@ WORKLOADS = {}
 
 def workload(name, *, unit="ms", work=None, note="", **settings):
     """`work`: items per step, when the row quotes a rate; `settings` go to the builder."""
+
     def register(build):
         WORKLOADS[name] = {"build": lambda *given: build(*given, **settings), "unit": unit, "work": work, "note": note}
         return build
+
     return register
 
 
@@ -47,18 +49,22 @@ class Inputs:
 
 def inference(lib, f, *inputs):
     """A step that calls `f` without gradients."""
+
     def step():
         with lib.no_grad():
             return f(*inputs)
+
     return step
 
 
 def training(optimizer, loss):
     """A step of an optimizer: `loss()` runs the forward and gives the loss."""
+
     def step():
         optimizer.zero_grad()
         value = loss()
         value.backward()
         optimizer.step()
         return value
+
     return step

@@ -36,12 +36,27 @@ def contestants(options):
 
 def measure(lib, mode, python, name, options, cache):
     """One fresh process; None when it failed (the reason goes to stderr)."""
-    environment = dict(os.environ, FLAMBEAU_CACHE_DIR=f"{cache}/flambeau", TORCHINDUCTOR_CACHE_DIR=f"{cache}/torch",
-                       OMP_NUM_THREADS=str(options.threads), FLAMBEAU_THREADS=str(options.threads))
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)           # as installed: modules are not compiled again at each start
+    environment = dict(
+        os.environ,
+        FLAMBEAU_CACHE_DIR=f"{cache}/flambeau",
+        TORCHINDUCTOR_CACHE_DIR=f"{cache}/torch",
+        OMP_NUM_THREADS=str(options.threads),
+        FLAMBEAU_THREADS=str(options.threads),
+    )
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as installed: modules are not compiled again at each start
     os.makedirs(f"{cache}/flambeau", mode=0o700, exist_ok=True)
-    arguments = ["--lib", lib, "--mode", mode, "--workload", name,
-                 "--threads", str(options.threads), "--budget", str(options.budget)]
+    arguments = [
+        "--lib",
+        lib,
+        "--mode",
+        mode,
+        "--workload",
+        name,
+        "--threads",
+        str(options.threads),
+        "--budget",
+        str(options.budget),
+    ]
     command = [python, str(HERE / "workloads.py"), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     if done.returncode:
@@ -86,28 +101,59 @@ def shown(seconds, name):
 
 def line(name, results):
     """A row of the table; what was not measured is a dash."""
+
     def cell(lib, mode, what, show):
         value = (results.get((lib, mode)) or {}).get(what)
         return show(value) if value else "–"
+
     ours, theirs = ((results.get((lib, "compiled")) or {}).get("seconds") for lib in ("flambeau", "torch"))
-    times = [cell(lib, mode, "seconds", lambda seconds: shown(seconds, name))
-             for mode in ("eager", "compiled") for lib in ("flambeau", "torch")]
+    times = [
+        cell(lib, mode, "seconds", lambda seconds: shown(seconds, name))
+        for mode in ("eager", "compiled")
+        for lib in ("flambeau", "torch")
+    ]
     ratio = f"{theirs / ours:.2f}" if ours and theirs else "–"
     agreement = "" if agree(results) else " (RESULTS DIFFER)"
     share = cell("flambeau", "compiled", "native_share", "{:.0%}".format)
-    pairs = [[cell(lib, "compiled", what, show) for lib in ("flambeau", "torch")]
-             for what, show in (("peak_mb", "{:.0f}".format), ("cold", "{:.2f}".format))]
-    return "| " + " | ".join([f"`{name}`: {WORKLOADS[name]['note']}", WORKLOADS[name]["unit"], *times, ratio + agreement, share,
-                              *(" / ".join(pair) for pair in pairs)]) + " |"
+    pairs = [
+        [cell(lib, "compiled", what, show) for lib in ("flambeau", "torch")]
+        for what, show in (("peak_mb", "{:.0f}".format), ("cold", "{:.2f}".format))
+    ]
+    return (
+        "| "
+        + " | ".join(
+            [
+                f"`{name}`: {WORKLOADS[name]['note']}",
+                WORKLOADS[name]["unit"],
+                *times,
+                ratio + agreement,
+                share,
+                *(" / ".join(pair) for pair in pairs),
+            ]
+        )
+        + " |"
+    )
 
 
-HEAD = ("what", "unit", "eager: ours", "PyTorch", "compiled: ours", "torch.compile", "torch.compile's time / ours",
-        "ours: share in kernels", "peak MB: ours / torch.compile", "cold start s: ours / torch.compile")
-HOW = ("Measured on {machine}, {threads} threads, {rounds} of fresh, alternating processes. Share in "
-       "kernels: how much of the steps' time was spent in generated code and templates, counted by the program; what the "
-       "rest of a step does (a loss or an optimizer that is not compiled, Python between graph breaks) is not in it. "
-       "Peak: resident memory of the process above what it held when the libraries were imported. Cold start: building "
-       "the model, compiling with an empty cache and the first step.")
+HEAD = (
+    "what",
+    "unit",
+    "eager: ours",
+    "PyTorch",
+    "compiled: ours",
+    "torch.compile",
+    "torch.compile's time / ours",
+    "ours: share in kernels",
+    "peak MB: ours / torch.compile",
+    "cold start s: ours / torch.compile",
+)
+HOW = (
+    "Measured on {machine}, {threads} threads, {rounds} of fresh, alternating processes. Share in "
+    "kernels: how much of the steps' time was spent in generated code and templates, counted by the program; what the "
+    "rest of a step does (a loss or an optimizer that is not compiled, Python between graph breaks) is not in it. "
+    "Peak: resident memory of the process above what it held when the libraries were imported. Cold start: building "
+    "the model, compiling with an empty cache and the first step."
+)
 
 
 def machine():

@@ -76,8 +76,16 @@ def main():
     step = WORKLOADS[options.workload]["build"](lib, Inputs(lib), wrap)
     prints, built = fingerprint(step()), time.perf_counter() - start
     seconds, native = measure(lib, step, options.budget)
-    json.dump({"seconds": seconds, "first_seconds": built, "fingerprint": prints, "native_share": native,
-               "peak_mb": peak_mb() - imported}, sys.stdout)
+    json.dump(
+        {
+            "seconds": seconds,
+            "first_seconds": built,
+            "fingerprint": prints,
+            "native_share": native,
+            "peak_mb": peak_mb() - imported,
+        },
+        sys.stdout,
+    )
 
 
 if __name__ == "__main__":

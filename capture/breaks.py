@@ -78,7 +78,7 @@ class RunPlain(Exception):
         self.reason = reason
 
 
-listeners: list = []        # functions (code, text, line, fix): an explanation that is being made
+listeners: list = []  # functions (code, text, line, fix): an explanation that is being made
 
 
 def tell_break(reason: Unsupported, line: str, below: str | None = None, silent: bool = False) -> None:

@@ -21,16 +21,27 @@ from ..runtime import counters, log
 from ..runtime.identity import WeakIdKeyDictionary
 from . import state
 
-MOST_BARREN = 2             # entries without a graph that a nested frame or a resume point gets
-MOST_TRIES = 8              # captures of a nested function that break and find no tensor operation
-MOST_OF_PROGRAM = 48        # those of a whole program, before only frames with tensors among their arguments are captured
-MOST_SECONDS = 8.0          # how long such captures of a whole program may take
-LAST_STRAW = 3              # times as many: no nested frame is captured any more
+MOST_BARREN = 2  # entries without a graph that a nested frame or a resume point gets
+MOST_TRIES = 8  # captures of a nested function that break and find no tensor operation
+MOST_OF_PROGRAM = 48  # those of a whole program, before only frames with tensors among their arguments are captured
+MOST_SECONDS = 8.0  # how long such captures of a whole program may take
+LAST_STRAW = 3  # times as many: no nested frame is captured any more
 
-DEPTH, MEMBERS, LOOKS = 3, 24, 400      # how far the look goes: steps, members of a container, objects in all
+DEPTH, MEMBERS, LOOKS = 3, 24, 400  # how far the look goes: steps, members of a container, objects in all
 TENSORS = (Tensor, Module, Optimizer)
-PLAIN_VALUES = (type(None), bool, int, float, complex, str, bytes, type, types.ModuleType, types.BuiltinFunctionType,
-                types.CodeType)
+PLAIN_VALUES = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type,
+    types.ModuleType,
+    types.BuiltinFunctionType,
+    types.CodeType,
+)
 CONTAINERS = (list, tuple, set, frozenset, collections.deque)
 KNOWN_ITERATORS = tuple(type(iter(kind())) for kind in (list, tuple))
 PACKAGE = __name__.split(".")[0]
@@ -40,11 +51,11 @@ class Tries:
     """What one compiled object has tried in vain."""
 
     def __init__(self):
-        self.in_vain = WeakIdKeyDictionary()     # code -> tries that gave nothing
-        self.useful = WeakIdKeyDictionary()      # code with a graph -> True
-        self.given_up = WeakIdKeyDictionary()    # code -> True
+        self.in_vain = WeakIdKeyDictionary()  # code -> tries that gave nothing
+        self.useful = WeakIdKeyDictionary()  # code with a graph -> True
+        self.given_up = WeakIdKeyDictionary()  # code -> True
         self.total, self.seconds = 0, 0.0
-        self.told: set[str] = set()              # lines of the program that a break in a library below them was told for
+        self.told: set[str] = set()  # lines of the program that a break in a library below them was told for
 
     def refuses(self, door, code, globals, closure, slots) -> str | None:
         """Why this call is left to Python, or None. What it says of a frame, it says of calls that show no tensor."""
@@ -89,14 +100,18 @@ class Tries:
             self.give_up(origin, doors)
         if self.exhausted() and not was:
             counters.add("fallbacks", "the program breaks again and again")
-            log.channel("breaks")(f"{self.total} nested frames broke without a tensor operation: from here on, only frames with "
-                                  "tensors among their arguments are captured")
+            log.channel("breaks")(
+                f"{self.total} nested frames broke without a tensor operation: from here on, only frames with "
+                "tensors among their arguments are captured"
+            )
 
     def give_up(self, origin, doors) -> None:
         self.given_up[origin] = True
         counters.add("fallbacks", "breaks again and again")
-        log.channel("breaks")(f"{origin.co_qualname} ({origin.co_filename}:{origin.co_firstlineno}) runs plain: it breaks again "
-                              "and again, without a tensor operation")
+        log.channel("breaks")(
+            f"{origin.co_qualname} ({origin.co_filename}:{origin.co_firstlineno}) runs plain: it breaks again "
+            "and again, without a tensor operation"
+        )
         for door in doors:
             if door.__dict__.get("origin", door.code) is origin:
                 door.clear()
@@ -130,8 +145,9 @@ def touches_tensors(code, globals: dict, closure: tuple, slots: dict) -> bool:
     named = [globals[name] for name in names_of(code) if name in globals]
     if any(map(makes_tensors, named)):
         return True
-    return any(look.finds(value, DEPTH) for value in (*slots.values(), *contents(closure))) or \
-        any(look.finds(value, DEPTH - 1) for value in named if not isinstance(value, types.FunctionType))
+    return any(look.finds(value, DEPTH) for value in (*slots.values(), *contents(closure))) or any(
+        look.finds(value, DEPTH - 1) for value in named if not isinstance(value, types.FunctionType)
+    )
 
 
 def names_of(code) -> tuple:
@@ -155,7 +171,7 @@ def contents(closure) -> list:
     for cell in closure or ():
         try:
             found.append(cell.cell_contents)
-        except ValueError:                      # empty
+        except ValueError:  # empty
             pass
     return found
 
@@ -182,8 +198,15 @@ class Look:
 def parts_of(value, kind) -> Iterable | None:
     """What hangs below a value; None where that cannot be seen."""
     if issubclass(kind, CONTAINERS) or issubclass(kind, dict):
-        inside = tuple(first(dict.values(value) if issubclass(kind, dict) else kind.__iter__(value)
-                             if kind in CONTAINERS else base_iter(value, kind)))
+        inside = tuple(
+            first(
+                dict.values(value)
+                if issubclass(kind, dict)
+                else kind.__iter__(value)
+                if kind in CONTAINERS
+                else base_iter(value, kind)
+            )
+        )
         return inside if kind in (*CONTAINERS, dict) else (*inside, *own_values(value))
     if kind is types.FunctionType:
         return (*contents(value.__closure__), *(value.__defaults__ or ()))
@@ -194,11 +217,11 @@ def parts_of(value, kind) -> Iterable | None:
     if kind in KNOWN_ITERATORS:
         return first(value.__reduce__()[1][0])
     if hasattr(kind, "__next__") and not kind.__flags__ & HEAP_TYPE:
-        return None                             # an iterator of C: over what, it does not tell
+        return None  # an iterator of C: over what, it does not tell
     return own_values(value)
 
 
-HEAP_TYPE = 1 << 9                              # Py_TPFLAGS_HEAPTYPE
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 def base_iter(value, kind):

@@ -28,24 +28,80 @@ from . import surroundings
 
 try:
     from . import _capture as native
-except ImportError:   # a Python whose frames the extension does not know: everything runs eagerly
+except ImportError:  # a Python whose frames the extension does not know: everything runs eagerly
     native = None
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # The folders of this package, and those of their parts that are written as a user would write them.
 OWN = tuple(os.path.join(ROOT, layer, "") for layer in ("runtime", "eager", "capture", "inductor"))
 USER_LIKE = tuple(os.path.join(ROOT, "eager", part, "") for part in ("nn", "optim", "utils"))
-INSTALLED = frozenset((
-    "numpy", "ml_dtypes", "scipy", "bytecode", "hypothesis", "pytest", "_pytest", "pluggy", "tqdm", "rich", "matplotlib", "cupy",
-    "cupyx", "cupy_backends", "sympy", "mpmath", "networkx", "pandas", "sklearn", "joblib", "PIL", "yaml", "jinja2", "packaging",
-    "regex", "requests", "urllib3", "httpx", "fsspec", "filelock", "huggingface_hub", "tokenizers", "safetensors", "psutil",
-    "frozendict", "attr", "attrs", "pydantic", "pydantic_core", "typing_extensions", "setuptools", "pkg_resources", "dill",
-    "cloudpickle", "absl", "loguru", "wandb", "protobuf", "google", "IPython", "ipykernel"))
+INSTALLED = frozenset(
+    (
+        "numpy",
+        "ml_dtypes",
+        "scipy",
+        "bytecode",
+        "hypothesis",
+        "pytest",
+        "_pytest",
+        "pluggy",
+        "tqdm",
+        "rich",
+        "matplotlib",
+        "cupy",
+        "cupyx",
+        "cupy_backends",
+        "sympy",
+        "mpmath",
+        "networkx",
+        "pandas",
+        "sklearn",
+        "joblib",
+        "PIL",
+        "yaml",
+        "jinja2",
+        "packaging",
+        "regex",
+        "requests",
+        "urllib3",
+        "httpx",
+        "fsspec",
+        "filelock",
+        "huggingface_hub",
+        "tokenizers",
+        "safetensors",
+        "psutil",
+        "frozendict",
+        "attr",
+        "attrs",
+        "pydantic",
+        "pydantic_core",
+        "typing_extensions",
+        "setuptools",
+        "pkg_resources",
+        "dill",
+        "cloudpickle",
+        "absl",
+        "loguru",
+        "wandb",
+        "protobuf",
+        "google",
+        "IPython",
+        "ipykernel",
+    )
+)
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 if native is not None:
-    native.configure(tensor=Tensor, ndarray=np.ndarray, check_failed=CheckFailed, state=eager_state,
-                     hook_names=eager_module._HOOK_DICTS, keep=surroundings.keep, put_back=surroundings.put_back)
+    native.configure(
+        tensor=Tensor,
+        ndarray=np.ndarray,
+        check_failed=CheckFailed,
+        state=eager_state,
+        hook_names=eager_module._HOOK_DICTS,
+        keep=surroundings.keep,
+        put_back=surroundings.put_back,
+    )
 
 
 def _library_folders() -> tuple[str, ...]:
@@ -60,7 +116,7 @@ LIBRARY = _library_folders()
 
 @functools.cache
 def _file_reason(filename: str) -> str | None:
-    if filename.startswith("<"):              # no file: typed at a prompt, or frozen into the interpreter
+    if filename.startswith("<"):  # no file: typed at a prompt, or frozen into the interpreter
         return "standard library" if filename.startswith("<frozen") else None
     path = os.path.abspath(filename)
     if path.startswith(OWN):
@@ -85,8 +141,8 @@ def uncapturable(code, globals: dict) -> str | None:
         return "generator"
     if id(code) in _disabled_codes or code.co_name in ("<module>", "__getattr__", "__getattribute__", "__setattr__", "__del__"):
         return "disabled"
-    typed = globals.get("__name__") == "__main__" and "__file__" not in globals   # python -c
-    if code.co_filename == "<string>" and not typed:   # methods that namedtuple and dataclass write
+    typed = globals.get("__name__") == "__main__" and "__file__" not in globals  # python -c
+    if code.co_filename == "<string>" and not typed:  # methods that namedtuple and dataclass write
         return "generated code"
     return _file_reason(code.co_filename)
 
@@ -103,7 +159,7 @@ def whole(function: Callable, *args: Any) -> Any:
 
 # -- disable
 
-_disabled_codes: dict = {}   # by identity: equal code objects may be different functions
+_disabled_codes: dict = {}  # by identity: equal code objects may be different functions
 
 
 class Disabled:
@@ -193,7 +249,7 @@ def mark_static(tensor: Tensor, index: int | list | tuple | None = None) -> None
 
 def _mark(tensor: Tensor, index, value) -> None:
     rank = tensor.dim()
-    for dim in (index if isinstance(index, (list, tuple)) else (index,)):
+    for dim in index if isinstance(index, (list, tuple)) else (index,):
         if not -rank <= dim < rank:
             raise IndexError(f"mark_dynamic: dimension {dim} is out of range for a tensor of {rank} dimensions")
         tensor.__dict__.setdefault(MARKS, {})[dim % rank] = value

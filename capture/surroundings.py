@@ -18,7 +18,7 @@ from ..runtime import locks, compile_log
 from ..runtime.dataclass import data
 from ..runtime.gc_pause import uncollected
 
-LOCALS: list[threading.local] = [state, autocast_mode._settings, compile_log._local]    # the tracer adds its own
+LOCALS: list[threading.local] = [state, autocast_mode._settings, compile_log._local]  # the tracer adds its own
 
 
 @data

@@ -31,4 +31,4 @@ def run(options: Any) -> Answer:
         raise Wrong(f"the benchmarks are not installed with the package: run it in the folder of the sources ({PROGRAM})")
     command = [sys.executable, PROGRAM, *options.rest]
     status = subprocess.run(command).returncode
-    return Answer({"command": command, "status": status}, "", {0: DONE, 2: WRONG}.get(status, FAILED))     # 2: its arguments
+    return Answer({"command": command, "status": status}, "", {0: DONE, 2: WRONG}.get(status, FAILED))  # 2: its arguments

@@ -30,6 +30,7 @@ def add(parser: Any) -> None:
 def run(options: Any) -> Answer:
     from ..capture.frontend import backends
     from ..inductor.tools import bisect
+
     run_program.alias(options.torch)
     path = run_program.target(options, "_repro.py")
     compared = bisect.Comparing(max(1, options.calls))

@@ -23,7 +23,7 @@ EXAMPLES = """
     python -m flambeau cache verify               # exit status 1 when a file was damaged
     python -m flambeau cache clear
 """
-MOST_TOLD = 6           # hashes in a message
+MOST_TOLD = 6  # hashes in a message
 KINDS = {".graph": "graph", ".so": "kernels"}
 
 
@@ -41,17 +41,36 @@ def run(options: Any) -> Answer:
 
 def entries() -> list[dict[str, Any]]:
     """What lies in the store, the file used last first."""
-    found = [(*os.path.splitext(os.path.basename(path)), path, size, used)
-             for used, size, path in sorted(cache_eviction.files(artifact_store.folder()), reverse=True)]
-    return [{"key": key, "kind": KINDS[suffix], "bytes": size, "used": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(used)),
-             "path": path} for key, suffix, path, size, used in found if suffix in KINDS]
+    found = [
+        (*os.path.splitext(os.path.basename(path)), path, size, used)
+        for used, size, path in sorted(cache_eviction.files(artifact_store.folder()), reverse=True)
+    ]
+    return [
+        {
+            "key": key,
+            "kind": KINDS[suffix],
+            "bytes": size,
+            "used": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(used)),
+            "path": path,
+        }
+        for key, suffix, path, size, used in found
+        if suffix in KINDS
+    ]
 
 
 def ls() -> Answer:
     found, folder = entries(), artifact_store.folder()
     total = sum(entry["bytes"] for entry in found)
-    lines = [table([("key", "kind", "kB", "last used")] + [(e["key"][:12], e["kind"], f"{e['bytes'] / 1000:.1f}", e["used"])
-                                                          for e in found])] if found else []
+    lines = (
+        [
+            table(
+                [("key", "kind", "kB", "last used")]
+                + [(e["key"][:12], e["kind"], f"{e['bytes'] / 1000:.1f}", e["used"]) for e in found]
+            )
+        ]
+        if found
+        else []
+    )
     limit = f" of {config.cache_megabytes}" if config.cache_megabytes else ""
     lines.append(f"{folder}: {count(len(found), 'file')}, {total / 1e6:.1f}{limit} MB")
     return Answer({"folder": folder, "bytes": total, "files": found}, "\n".join(lines))
@@ -78,6 +97,7 @@ def show(key: str) -> Answer:
 def graph_facts(key: str) -> dict[str, Any]:
     """The programs of a compiled graph: forward, and backward where it trains."""
     from ..inductor.runtime import graph_cache
+
     data = graph_cache.read(key)
     if data is None:
         raise Wrong(f"{key} is damaged, or of another user")
@@ -88,6 +108,7 @@ def graph_facts(key: str) -> dict[str, Any]:
 def program_facts(name: str, run: Any) -> dict[str, Any]:
     """What was kept of one program: its kernels, the hash of their shared object, the C++ text."""
     from ..inductor.runtime import graph_cache
+
     while run and run[0] == "around":
         run = run[1]
     if not run:
@@ -138,5 +159,6 @@ def verify() -> Answer:
     damaged = [entry["path"] for entry in found if artifact_store.read(entry["key"], os.path.splitext(entry["path"])[1]) is None]
     lines = [f"damaged, removed: {path}" for path in damaged]
     lines.append(f"{artifact_store.folder()}: {len(found) - len(damaged)} of {len(found)} files are whole")
-    return Answer({"folder": artifact_store.folder(), "files": len(found), "damaged": damaged}, "\n".join(lines),
-                  FOUND if damaged else DONE)
+    return Answer(
+        {"folder": artifact_store.folder(), "files": len(found), "damaged": damaged}, "\n".join(lines), FOUND if damaged else DONE
+    )

@@ -27,7 +27,7 @@ EXAMPLES = """
     python -m flambeau doctor
     python -m flambeau doctor --json
 """
-DISTRIBUTIONS = {"cupy": ("cupy", "cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x")}         # where it is not the package's name
+DISTRIBUTIONS = {"cupy": ("cupy", "cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x")}  # where it is not the package's name
 OPTIONAL = {"rich": "tables in colour on the terminal", "safetensors": "files in the safetensors format"}
 NO_COMPILER = "compiled functions run in the loop interpreter, slower than eager"
 
@@ -44,13 +44,23 @@ def run(options: Any) -> Answer:
 
 def found() -> dict[str, Any]:
     """Everything, as plain values."""
-    facts = {"flambeau": __version__, "python": platform.python_version(),
-             "platform": f"{platform.system()} {platform.machine()}", "numpy": installed("numpy"),
-             "ml_dtypes": installed("ml_dtypes"), "captures": state.native is not None, "compiler": compiler(),
-             "instructions": {"generated": toolchain.isa(), "runtime": native.chosen_instructions()},
-             "threads": {"used": native.get_num_threads(), "cores": len(os.sched_getaffinity(0))}, "cache": cache(),
-             "triton": installed("triton"), "cupy": installed("cupy"), "cuda": cuda(),
-             "optional": {name: installed(name) for name in OPTIONAL}, "settings": settings()}
+    facts = {
+        "flambeau": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "numpy": installed("numpy"),
+        "ml_dtypes": installed("ml_dtypes"),
+        "captures": state.native is not None,
+        "compiler": compiler(),
+        "instructions": {"generated": toolchain.isa(), "runtime": native.chosen_instructions()},
+        "threads": {"used": native.get_num_threads(), "cores": len(os.sched_getaffinity(0))},
+        "cache": cache(),
+        "triton": installed("triton"),
+        "cupy": installed("cupy"),
+        "cuda": cuda(),
+        "optional": {name: installed(name) for name in OPTIONAL},
+        "settings": settings(),
+    }
     return facts | {"missing": missing(facts)}
 
 
@@ -81,8 +91,13 @@ def compiler() -> dict[str, Any] | None:
 def cache() -> dict[str, Any]:
     folder = artifact_store.folder()
     files = cache_eviction.files(folder)
-    return {"folder": folder, "configured": config.cache_dir, "files": len(files), "bytes": sum(size for _, size, _ in files),
-            "limit_megabytes": config.cache_megabytes}
+    return {
+        "folder": folder,
+        "configured": config.cache_dir,
+        "files": len(files),
+        "bytes": sum(size for _, size, _ in files),
+        "limit_megabytes": config.cache_megabytes,
+    }
 
 
 def cuda() -> dict[str, Any]:
@@ -95,8 +110,10 @@ def cuda() -> dict[str, Any]:
     status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
     if status:
         return {"devices": [], "problem": f"the driver finds no device (error {status})"}
-    return {"devices": [device_name(driver, k) for k in range(count.value)],
-            "problem": None if count.value else "the driver finds no device"}
+    return {
+        "devices": [device_name(driver, k) for k in range(count.value)],
+        "problem": None if count.value else "the driver finds no device",
+    }
 
 
 def device_name(driver: Any, number: int) -> str:
@@ -116,28 +133,60 @@ def missing(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """What is not there: what follows from that, and how to get it."""
     rows = []
     if not facts["captures"]:
-        rows.append(lack("capture", f"Python {facts['python']} has no frame hook here: compiled functions run eagerly",
-                         "use Python 3.11, 3.12 or 3.13, and build the extensions for it (pip install .)", True))
+        rows.append(
+            lack(
+                "capture",
+                f"Python {facts['python']} has no frame hook here: compiled functions run eagerly",
+                "use Python 3.11, 3.12 or 3.13, and build the extensions for it (pip install .)",
+                True,
+            )
+        )
     if facts["compiler"] is None:
-        rows.append(lack("C++ compiler", f"no compiler was found (CXX, g++, clang++, c++): {NO_COMPILER}",
-                         "apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), or set CXX", True))
+        rows.append(
+            lack(
+                "C++ compiler",
+                f"no compiler was found (CXX, g++, clang++, c++): {NO_COMPILER}",
+                "apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), or set CXX",
+                True,
+            )
+        )
     elif facts["compiler"]["problem"]:
         broken = facts["compiler"]
-        rows.append(lack("C++ compiler", f"{broken['path']} does not work: {NO_COMPILER}\n{broken['problem']}",
-                         "install g++ with its assembler and linker (build-essential), or set CXX to another", True))
+        rows.append(
+            lack(
+                "C++ compiler",
+                f"{broken['path']} does not work: {NO_COMPILER}\n{broken['problem']}",
+                "install g++ with its assembler and linker (build-essential), or set CXX to another",
+                True,
+            )
+        )
     if facts["cache"]["folder"] != facts["cache"]["configured"]:
-        rows.append(lack("cache", f"{facts['cache']['configured']} cannot be used: compiled code is lost when the process ends",
-                         "chmod 700 a folder of your own, or set FLAMBEAU_CACHE_DIR to one"))
+        rows.append(
+            lack(
+                "cache",
+                f"{facts['cache']['configured']} cannot be used: compiled code is lost when the process ends",
+                "chmod 700 a folder of your own, or set FLAMBEAU_CACHE_DIR to one",
+            )
+        )
     if facts["triton"] is None:
         rows.append(lack("Triton", "Triton is not installed: no kernels are generated for GPUs", "pip install triton"))
     if facts["cuda"]["problem"]:
-        rows.append(lack("GPU", f"{facts['cuda']['problem']}: everything runs on the processor",
-                         "a machine with an NVIDIA GPU and its driver (nvidia-smi must list it)"))
+        rows.append(
+            lack(
+                "GPU",
+                f"{facts['cuda']['problem']}: everything runs on the processor",
+                "a machine with an NVIDIA GPU and its driver (nvidia-smi must list it)",
+            )
+        )
     elif facts["cupy"] is None:
-        rows.append(lack("cupy", "cupy is not installed: no tensors on the GPU",
-                         "pip install cupy-cuda12x, or cupy-cuda13x for CUDA 13"))
-    return rows + [lack(name, f"{name} is not installed: no {use}", f"pip install {name}")
-                   for name, use in OPTIONAL.items() if facts["optional"][name] is None]
+        rows.append(
+            lack("cupy", "cupy is not installed: no tensors on the GPU", "pip install cupy-cuda12x, or cupy-cuda13x for CUDA 13")
+        )
+    return rows + [
+        lack(name, f"{name} is not installed: no {use}", f"pip install {name}")
+        for name, use in OPTIONAL.items()
+        if facts["optional"][name] is None
+    ]
 
 
 def lack(what: str, why: str, fix: str, serious: bool = False) -> dict[str, Any]:
@@ -157,13 +206,23 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     found, isa, threads, kept = facts["compiler"], facts["instructions"], facts["threads"], facts["cache"]
     devices = ", ".join(facts["cuda"]["devices"] + [f"cupy {facts['cupy']}"] * (facts["cupy"] is not None))
     limit = f" of {kept['limit_megabytes']}" if kept["limit_megabytes"] else ""
-    return [("flambeau", f"{facts['flambeau']} on Python {facts['python']}, {facts['platform']}"),
-            ("packages", f"numpy {facts['numpy']}, ml_dtypes {facts['ml_dtypes']}"
-             + "".join(f", {name} {found}" for name, found in facts["optional"].items() if found)),
-            ("capture", "yes" if facts["captures"] else "no: compiled functions run eagerly"),
-            ("C++ compiler", "none" if found is None else f"{found['path']}: {found['version']}"
-             + (", which does not work" if found["problem"] else ", works")),
-            ("instructions", f"{isa['generated']} in generated code, {isa['runtime']} in the runtime's kernels"),
-            ("threads", f"{threads['used']} on {count(threads['cores'], 'core')}"),
-            ("cache", f"{kept['folder']}: {count(kept['files'], 'file')}, {kept['bytes'] / 1e6:.1f}{limit} MB"),
-            ("Triton", facts["triton"] or "none"), ("CUDA", devices or "none")]
+    return [
+        ("flambeau", f"{facts['flambeau']} on Python {facts['python']}, {facts['platform']}"),
+        (
+            "packages",
+            f"numpy {facts['numpy']}, ml_dtypes {facts['ml_dtypes']}"
+            + "".join(f", {name} {found}" for name, found in facts["optional"].items() if found),
+        ),
+        ("capture", "yes" if facts["captures"] else "no: compiled functions run eagerly"),
+        (
+            "C++ compiler",
+            "none"
+            if found is None
+            else f"{found['path']}: {found['version']}" + (", which does not work" if found["problem"] else ", works"),
+        ),
+        ("instructions", f"{isa['generated']} in generated code, {isa['runtime']} in the runtime's kernels"),
+        ("threads", f"{threads['used']} on {count(threads['cores'], 'core')}"),
+        ("cache", f"{kept['folder']}: {count(kept['files'], 'file')}, {kept['bytes'] / 1e6:.1f}{limit} MB"),
+        ("Triton", facts["triton"] or "none"),
+        ("CUDA", devices or "none"),
+    ]

@@ -37,13 +37,14 @@ def run(options: Any) -> Answer:
         raise Wrong(f"{options.place!r} is not FILE:FUNCTION")
     run_program.alias(options.torch)
     names = run_program.load(path)
-    check_backend(options.backend)          # behind the file, which may register one
+    check_backend(options.backend)  # behind the file, which may register one
     function = found(names, path, name)
     return explained(function, inputs_of(names, function, options.arguments), options.backend)
 
 
 def check_backend(name: str | None) -> None:
     from ..capture.frontend import backends
+
     try:
         backends.lookup(name or "inductor")
     except ValueError as error:
@@ -71,13 +72,17 @@ def described(value: Any) -> str:
 
 
 def own_functions(names: dict[str, Any]) -> list[str]:
-    return [name for name, value in names.items() if callable(value) and not name.startswith("_")
-            and getattr(value, "__module__", None) == names.get("__name__")]
+    return [
+        name
+        for name, value in names.items()
+        if callable(value) and not name.startswith("_") and getattr(value, "__module__", None) == names.get("__name__")
+    ]
 
 
 def inputs_of(names: dict[str, Any], function: Callable, texts: list[str]) -> tuple:
     """The values of the expressions, else the file's `example_inputs`."""
     import flambeau
+
     if texts:
         return tuple(value_of(text, {"torch": flambeau, "flambeau": flambeau, **names}) for text in texts)
     if "example_inputs" in names:
@@ -108,6 +113,7 @@ def required(function: Callable) -> list[str]:
 
 def explained(function: Callable, inputs: tuple, backend: str | None) -> Answer:
     from ..capture.frontend.explain import explain
+
     try:
         told = explain(function, backend=backend)(*inputs)
     except Exception as error:

@@ -13,8 +13,18 @@ import textwrap
 from . import bench, bisect, cache, doctor, explain, ops, report, run, show, torch
 from .result import FAILED, INTERRUPTED, STATUSES, WRONG, ScriptFailed, Wrong
 
-COMMANDS = {"run": run, "torch": torch, "explain": explain, "report": report, "show": show, "ops": ops, "cache": cache,
-            "bench": bench, "doctor": doctor, "bisect": bisect}
+COMMANDS = {
+    "run": run,
+    "torch": torch,
+    "explain": explain,
+    "report": report,
+    "show": show,
+    "ops": ops,
+    "cache": cache,
+    "bench": bench,
+    "doctor": doctor,
+    "bisect": bisect,
+}
 PROGRAM = "python -m flambeau"
 
 
@@ -24,22 +34,30 @@ def statuses() -> str:
 
 def version() -> str:
     import flambeau
+
     return flambeau.__version__
 
 
 def parser() -> argparse.ArgumentParser:
     """All commands; `--help` of each ends with examples."""
     made = argparse.ArgumentParser(
-        prog=PROGRAM, description="What the compiler did with a program, and what this installation can do.",
+        prog=PROGRAM,
+        description="What the compiler did with a program, and what this installation can do.",
         epilog=f"`{PROGRAM} COMMAND --help` has examples.\n\n{statuses()}",
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     made.add_argument("--version", action="version", version=f"flambeau {version()}")
     commands = made.add_subparsers(dest="command", metavar="COMMAND")
     for name, module in COMMANDS.items():
         examples = textwrap.indent(textwrap.dedent(module.EXAMPLES).strip(), "  ")
-        one = commands.add_parser(name, help=module.HELP, description=module.__doc__, prog=f"{PROGRAM} {name}",
-                                  epilog=f"examples:\n{examples}\n\n{statuses()}",
-                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+        one = commands.add_parser(
+            name,
+            help=module.HELP,
+            description=module.__doc__,
+            prog=f"{PROGRAM} {name}",
+            epilog=f"examples:\n{examples}\n\n{statuses()}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         one.add_argument("--json", action="store_true", help="print one JSON value instead of text")
         module.add(one)
     return made
@@ -67,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     try:
         with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
-            found = COMMANDS[options.command].run(options)          # what a program prints is no part of the JSON
+            found = COMMANDS[options.command].run(options)  # what a program prints is no part of the JSON
         return found.show(options.json)
     except Wrong as problem:
         print(f"{PROGRAM} {options.command}: {problem}", file=sys.stderr)
@@ -78,6 +96,6 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"{PROGRAM} {options.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:                                 # `| head` has seen enough
+    except BrokenPipeError:  # `| head` has seen enough
         sys.stdout = None
         return 0

@@ -36,8 +36,10 @@ def run(options: Any) -> Answer:
 
 
 def everything() -> Answer:
-    found = [{"name": op.name, "kind": op.kind.value, "parameters": [p.name for p in op.params], "gradients": list(op.grads)}
-             for op in sorted(OPS.values(), key=lambda op: (op.kind.value, op.name))]
+    found = [
+        {"name": op.name, "kind": op.kind.value, "parameters": [p.name for p in op.params], "gradients": list(op.grads)}
+        for op in sorted(OPS.values(), key=lambda op: (op.kind.value, op.name))
+    ]
     return Answer(found, "\n".join(f"{f['kind']:10} {f['name']}({', '.join(f['parameters'])})" for f in found))
 
 
@@ -59,17 +61,30 @@ def one(name: str, code: bool) -> Answer:
 
 def facts_of(op: Op) -> dict[str, Any]:
     rule = op.promote if isinstance(op.promote, str) else "a rule of its own"
-    return {"name": op.name, "kind": op.kind.value, "doc": op.doc, "where": where(op.fn),
-            "parameters": [{"name": p.name, "role": p.role, "promotes": p.promotes} |
-                           ({} if p.required else {"default": repr(p.default)}) for p in op.params],
-            "outputs": [{"name": o.name, "differentiable": o.differentiable, "hidden": o.hidden} for o in op.outputs],
-            "promotion": rule, "mutates": list(op.mutates), "in place": in_place(op),
-            "formula": {"is": FORMULA.get(op.kind, "formula"), "source": source(op.fn)},
-            "gradients": {name: source(formula.fn) for name, formula in op.grads.items()},
-            "saved": {name: saved(op, formula) for name, formula in op.grads.items()},
-            "kernels": {kind: where(kernel) for kind, kernel in op.kernels.items()},
-            "combine": op.combine, "draws": op.draws is not None, "autocast": op.autocast, "effects": op.effects,
-            "compiled by": compiled_by(op), "samples": samples(op)}
+    return {
+        "name": op.name,
+        "kind": op.kind.value,
+        "doc": op.doc,
+        "where": where(op.fn),
+        "parameters": [
+            {"name": p.name, "role": p.role, "promotes": p.promotes} | ({} if p.required else {"default": repr(p.default)})
+            for p in op.params
+        ],
+        "outputs": [{"name": o.name, "differentiable": o.differentiable, "hidden": o.hidden} for o in op.outputs],
+        "promotion": rule,
+        "mutates": list(op.mutates),
+        "in place": in_place(op),
+        "formula": {"is": FORMULA.get(op.kind, "formula"), "source": source(op.fn)},
+        "gradients": {name: source(formula.fn) for name, formula in op.grads.items()},
+        "saved": {name: saved(op, formula) for name, formula in op.grads.items()},
+        "kernels": {kind: where(kernel) for kind, kernel in op.kernels.items()},
+        "combine": op.combine,
+        "draws": op.draws is not None,
+        "autocast": op.autocast,
+        "effects": op.effects,
+        "compiled by": compiled_by(op),
+        "samples": samples(op),
+    }
 
 
 def where(function: Callable | None) -> str:
@@ -104,7 +119,7 @@ def in_place(op: Op) -> str | None:
 def saved(op: Op, formula: Any) -> list[str]:
     """What a recorded call keeps for this gradient."""
     inputs = [op.params[k].name for k in formula.params]
-    return inputs + [op.outputs[k].name for k in formula.outs if k < len(op.outputs)]   # a record of any number has one
+    return inputs + [op.outputs[k].name for k in formula.outs if k < len(op.outputs)]  # a record of any number has one
 
 
 def compiled_by(op: Op) -> str:
@@ -116,6 +131,7 @@ def compiled_by(op: Op) -> str:
 
 def sample_calls(op: Op) -> list[tuple]:
     from ..eager.op_samples import Samples
+
     return list(op.sample_rule(Samples())) if op.sample_rule is not None else []
 
 
@@ -123,6 +139,7 @@ def samples(op: Op) -> list[dict[str, str]]:
     """What the record's own samples give: arguments and results."""
     from ..capture.graph.graph import describe
     from ..eager.state import recording
+
     rows = []
     for arguments in sample_calls(op)[:4]:
         with recording(False):
@@ -134,6 +151,7 @@ def samples(op: Op) -> list[dict[str, str]]:
 def compiled(op: Op) -> dict[str, str]:
     """The loop IR and the C++ of the first sample."""
     from ..inductor.tools.show_op import code_of
+
     calls = sample_calls(op)
     if not calls:
         raise Wrong(f"{op.name} has no samples")
@@ -142,11 +160,18 @@ def compiled(op: Op) -> dict[str, str]:
 
 def text(facts: dict[str, Any]) -> str:
     lines = [f"{facts['name']}: {facts['kind']}, {facts['where']}", facts["doc"].strip()]
-    lines += ["", "parameters"] + [f"  {p['name']}: {p['role']}" + (f" = {p['default']}" if "default" in p else "")
-                                   + ("" if p["promotes"] or "tensor" not in p["role"] else " (takes no part in promotion)")
-                                   for p in facts["parameters"]]
-    lines.append("outputs: " + ", ".join(o["name"] + " (hidden)" * o["hidden"] + " (no gradient)" * (not o["differentiable"])
-                                         for o in facts["outputs"]))
+    lines += ["", "parameters"] + [
+        f"  {p['name']}: {p['role']}"
+        + (f" = {p['default']}" if "default" in p else "")
+        + ("" if p["promotes"] or "tensor" not in p["role"] else " (takes no part in promotion)")
+        for p in facts["parameters"]
+    ]
+    lines.append(
+        "outputs: "
+        + ", ".join(
+            o["name"] + " (hidden)" * o["hidden"] + " (no gradient)" * (not o["differentiable"]) for o in facts["outputs"]
+        )
+    )
     lines += [f"{name}: {facts[name]}" for name in ("promotion", "in place", "combine", "autocast", "compiled by") if facts[name]]
     lines += [f"writes: {', '.join(facts['mutates'])}"] * bool(facts["mutates"]) + ["draws random numbers"] * facts["draws"]
     kernels = ", ".join(f"{kind} ({place})" for kind, place in facts["kernels"].items())

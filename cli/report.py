@@ -35,6 +35,7 @@ def add(parser: Any) -> None:
 
 def run(options: Any) -> Answer:
     from ..capture.frontend import report_at_exit
+
     run_program.alias(options.torch)
     path = None if options.json else run_program.target(options, "_report.html")
     with tempfile.TemporaryDirectory(prefix="flambeau-report-") as folder, report_at_exit.keeping() as held:
@@ -100,8 +101,12 @@ def answer(facts: dict[str, Any], texts: list[str], script: str) -> Answer:
             lines.append("it uses the installed torch: with --torch its `import torch` gives flambeau")
     for one, page in zip(facts["reports"], facts["pages"]):
         breaks = sum(len(frame["breaks"]) for frame in one["frames"])
-        told = (count(len(one["frames"]), "frame"), count(len(one["graphs"]), "graph"), count(breaks, "break"),
-                count(len(kernels_of(one)), "kernel"))
+        told = (
+            count(len(one["frames"]), "frame"),
+            count(len(one["graphs"]), "graph"),
+            count(breaks, "break"),
+            count(len(kernels_of(one)), "kernel"),
+        )
         lines.append(f"{page}: {one['title']}, {', '.join(told)}")
     broken = any(frame["breaks"] for one in facts["reports"] for frame in one["frames"])
     return Answer(facts, "\n".join(lines), FAILED if facts["failure"] else FOUND if broken else DONE)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 DONE, FOUND, WRONG, FAILED = range(4)
-INTERRUPTED = 130                   # as a shell tells of a program that Ctrl-C ended
-STATUSES = {DONE: "done, and nothing is wrong",
-            FOUND: "done, and something was found: graph breaks, damaged files, a stage that differs, no way to compile",
-            WRONG: "asked for something that does not exist (a command, an op, a file, a function)",
-            FAILED: "the program that was to be run failed; its own message stands on stderr"}
+INTERRUPTED = 130  # as a shell tells of a program that Ctrl-C ended
+STATUSES = {
+    DONE: "done, and nothing is wrong",
+    FOUND: "done, and something was found: graph breaks, damaged files, a stage that differs, no way to compile",
+    WRONG: "asked for something that does not exist (a command, an op, a file, a function)",
+    FAILED: "the program that was to be run failed; its own message stands on stderr",
+}
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ def add(parser: Any) -> None:
 
 def run(options: Any) -> Answer:
     from ..runtime import counters
+
     start = program(options)
     run_program.alias(True)
     status = DONE
@@ -44,7 +45,10 @@ def run(options: Any) -> Answer:
 
 def program(options: Any):
     """What runs the program that the options name."""
-    for given, runs, what in ((options.module, run_program.run_module, "-m MODULE"), (options.text, run_program.run_text, "-c TEXT")):
+    for given, runs, what in (
+        (options.module, run_program.run_module, "-m MODULE"),
+        (options.text, run_program.run_text, "-c TEXT"),
+    ):
         if given is not None:
             if not given:
                 raise Wrong(f"{what}: the {what[3:].lower()} is missing")

@@ -39,7 +39,7 @@ def run_module(name: str, arguments: list[str]) -> None:
     Wrong where there is none of this name."""
     with _surroundings(name, os.getcwd(), arguments), ending(name):
         try:
-            _, spec, _ = runpy._get_module_details(name)            # (imports the packages above it, as `python -m` does)
+            _, spec, _ = runpy._get_module_details(name)  # (imports the packages above it, as `python -m` does)
         except (ImportError, runpy._Error) as error:
             raise Wrong(str(error)) from None
         sys.argv[0] = spec.origin
@@ -138,7 +138,7 @@ class TorchWhenAsked:
         if name != "torch" or name in sys.modules:
             return None
         alias(True)
-        self.module = sys.modules.pop(name)             # import asks again for a module that a finder has left there
+        self.module = sys.modules.pop(name)  # import asks again for a module that a finder has left there
         return importlib.machinery.ModuleSpec(name, self, origin=PACKAGE, is_package=True)
 
     def create_module(self, spec: Any) -> Any:
@@ -152,6 +152,7 @@ def alias(wanted: bool) -> None:
     """`--torch`: the program's `import torch` gives flambeau, also where PyTorch is installed."""
     if wanted:
         import flambeau
+
         flambeau.alias_torch()
 
 
@@ -186,5 +187,6 @@ def target(options: Any, ending: str) -> str:
 
 
 def add_torch(parser: Any) -> None:
-    parser.add_argument("--torch", action="store_true",
-                        help="let the program's `import torch` give flambeau also where PyTorch is installed")
+    parser.add_argument(
+        "--torch", action="store_true", help="let the program's `import torch` give flambeau also where PyTorch is installed"
+    )

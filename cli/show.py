@@ -21,12 +21,19 @@ EXAMPLES = """
     python -m flambeau show --dump dump 002_forward           # the stages of one
     python -m flambeau show --dump dump 002_forward kernels.cpp
 """
-STAGES = {"bytecode.txt": "the frame's instructions, before and after", "graph.py": "what was captured",
-          "guards.txt": "what a call is compared with", "functional.py": "without writes and views",
-          "joint.py": "forward and backward in one", "forward.py": "the forward, decomposed",
-          "backward.py": "the backward, decomposed",
-          "loops.txt": "loops, before and after fusion", "kernels.cpp": "C++", "kernels.py": "Triton",
-          "wrapper.txt": "order of calls, memory"}
+STAGES = {
+    "bytecode.txt": "the frame's instructions, before and after",
+    "graph.py": "what was captured",
+    "guards.txt": "what a call is compared with",
+    "functional.py": "without writes and views",
+    "joint.py": "forward and backward in one",
+    "forward.py": "the forward, decomposed",
+    "backward.py": "the backward, decomposed",
+    "loops.txt": "loops, before and after fusion",
+    "kernels.cpp": "C++",
+    "kernels.py": "Triton",
+    "wrapper.txt": "order of calls, memory",
+}
 
 
 def add(parser: Any) -> None:
@@ -68,8 +75,11 @@ def files(folder: str) -> list[str]:
 def chosen(dump: str, ident: str) -> str:
     """The folder of that name, or whose number this is."""
     known = compilations(dump)
-    found = [name for name in known if name == ident or ident.isdigit() and name.partition("_")[0].isdigit()
-             and int(name.partition("_")[0]) == int(ident)]
+    found = [
+        name
+        for name in known
+        if name == ident or ident.isdigit() and name.partition("_")[0].isdigit() and int(name.partition("_")[0]) == int(ident)
+    ]
     if not found:
         raise Wrong(f"{dump} has no compilation {ident!r}; it has: {', '.join(known) or 'none'}")
     return found[0]

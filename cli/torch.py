@@ -60,9 +60,14 @@ def run(options: Any) -> Answer:
     if options.status:
         return Answer(before, told(before), DONE if before["torch"] else FOUND)
     if before["torch"] == "PyTorch":
-        raise Wrong(f"this environment has PyTorch {before['version'] or ''} in {before['place']}: "
-                    + ("uninstall it first (pip uninstall torch), or use another environment" if options.install else
-                       "only what `torch --install` wrote is removed"))
+        raise Wrong(
+            f"this environment has PyTorch {before['version'] or ''} in {before['place']}: "
+            + (
+                "uninstall it first (pip uninstall torch), or use another environment"
+                if options.install
+                else "only what `torch --install` wrote is removed"
+            )
+        )
     if options.install:
         install(folder())
     else:
@@ -78,6 +83,7 @@ def folder() -> str:
 
 def version() -> str:
     from ..eager.compat import version as api
+
     return f"{api.__version__}+flambeau"
 
 
@@ -85,7 +91,7 @@ def present() -> dict[str, Any]:
     """Which torch is here: "flambeau", "PyTorch" or None; its version, and where it lies."""
     for found in importlib.metadata.distributions(name="torch"):
         place = str(found.locate_file(""))
-        if os.path.isdir(place):                            # (an alias in this process lies nowhere)
+        if os.path.isdir(place):  # (an alias in this process lies nowhere)
             ours = (found.read_text("INSTALLER") or "").strip() == INSTALLER
             return {"torch": "flambeau" if ours else "PyTorch", "version": found.version, "place": place}
     spec = importlib.machinery.PathFinder.find_spec("torch")
@@ -117,9 +123,13 @@ def install(place: str) -> None:
     package, record = names()
     try:
         with tempfile.TemporaryDirectory(dir=place, prefix=".torch-") as made:
-            texts = {f"{package}/__init__.py": PACKAGE, f"{record}/METADATA": METADATA.format(version=version()),
-                     f"{record}/INSTALLER": INSTALLER + "\n", f"{record}/top_level.txt": "torch\n",
-                     f"{record}/WHEEL": "Wheel-Version: 1.0\nGenerator: flambeau\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+            texts = {
+                f"{package}/__init__.py": PACKAGE,
+                f"{record}/METADATA": METADATA.format(version=version()),
+                f"{record}/INSTALLER": INSTALLER + "\n",
+                f"{record}/top_level.txt": "torch\n",
+                f"{record}/WHEEL": "Wheel-Version: 1.0\nGenerator: flambeau\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            }
             texts[f"{record}/RECORD"] = "".join([line(name, text) for name, text in texts.items()]) + f"{record}/RECORD,,\n"
             for name, text in texts.items():
                 path = os.path.join(made, name)

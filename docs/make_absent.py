@@ -40,7 +40,7 @@ def walked(root):
             if not info.name.startswith((*LEFT_OUT,)) and not info.name.endswith("__main__"):
                 try:
                     importlib.import_module(info.name)
-                except (Exception, SystemExit):     # what needs other packages, or is a program
+                except (Exception, SystemExit):  # what needs other packages, or is a program
                     continue
                 found.append(info.name)
         for name in ("functorch", "functorch.compile", "functorch.experimental", "functorch.experimental.control_flow"):
@@ -55,8 +55,11 @@ def public(module):
     names = {name for name in getattr(module, "__all__", ()) if hasattr(module, name)}
     if module.__name__ == "torch":
         names |= {name for name in dir(module) if name[0] != "_" and isinstance(getattr(module, name), of_torch(module))}
-    names |= {name for name, value in vars(module).items() if name[0] != "_" and inspect.isclass(value)
-              and value.__module__ == module.__name__}
+    names |= {
+        name
+        for name, value in vars(module).items()
+        if name[0] != "_" and inspect.isclass(value) and value.__module__ == module.__name__
+    }
     try:
         tree = ast.parse(inspect.getsource(module))
     except (OSError, TypeError, SyntaxError):
@@ -105,21 +108,28 @@ def spelled(name, value):
         return f"{name}~"
     if isinstance(value, PLAIN) or type(value) is str and len(value) < 60 and value.isprintable() and not set(" ,") & set(value):
         return f"{name}={value!r}"
-    if isinstance(value, types.FunctionType | types.BuiltinFunctionType) or inspect.isroutine(value) or \
-            callable(value) and not typing.get_origin(value) and type(value).__module__ != "typing":
+    if (
+        isinstance(value, types.FunctionType | types.BuiltinFunctionType)
+        or inspect.isroutine(value)
+        or callable(value)
+        and not typing.get_origin(value)
+        and type(value).__module__ != "typing"
+    ):
         return f"{name}()"
     return f"{name}?"
 
 
 def text():
     import torch
+
     modules = {name: sys.modules[name] for name in walked(torch)}
     wanted = {name: public(module) for name, module in modules.items()}
     import flambeau
     from flambeau.eager.compat.absent import table
+
     table.hide()
     here = {name: present(flambeau, table.inner(name)) for name in modules}
-    places = {}             # of a class or function: the module that it can be taken from
+    places = {}  # of a class or function: the module that it can be taken from
     for name in sorted(modules, key=lambda name: (name.count("."), name)):
         for each in wanted[name]:
             if hasattr(here[name], each):

@@ -23,13 +23,17 @@ random compiler profiler signal.windows utils.tensorboard""".split()
 def find(path):
     """The object at `torch.a.b` or `Tensor.a`; None if there is none."""
     first, _, rest = path.partition(".")
-    found = {"torch": flambeau, "Tensor": flambeau.Tensor, "Module": flambeau.nn.Module,
-             "Optimizer": flambeau.optim.Optimizer}.get(first)
+    found = {
+        "torch": flambeau,
+        "Tensor": flambeau.Tensor,
+        "Module": flambeau.nn.Module,
+        "Optimizer": flambeau.optim.Optimizer,
+    }.get(first)
     parts = rest.split(".")
     for k, part in enumerate(parts):
         below = getattr(found, part, None)
         if below is None and inspect.ismodule(found):
-            below = imported(".".join(["flambeau", *parts[:k + 1]]))
+            below = imported(".".join(["flambeau", *parts[: k + 1]]))
         found = below
         if found is None:
             return None
@@ -52,7 +56,7 @@ def places(name):
 
 
 def status(name):
-    """"done", "placeholder" (it exists so that it can be imported, and raises when it is used), or "missing"."""
+    """ "done", "placeholder" (it exists so that it can be imported, and raises when it is used), or "missing"."""
     found = [each for each in map(find, places(name)) if each is not None]
     if name.startswith(("torch.", "Tensor.")) and name in ("Tensor.grad", "Tensor.names", "torch.newaxis"):
         return "done"
@@ -65,8 +69,7 @@ def elsewhere(name):
     """Whether the list has a class under a path that PyTorch 2.13 does not have either (`torch.nn.linear.Linear` for
     `torch.nn.modules.linear.Linear`), and it exists under the right one."""
     parts = name.split(".")
-    return (len(parts) == 4 and parts[:2] == ["torch", "nn"] and
-            find(".".join(["torch", "nn", "modules", *parts[2:]])) is not None)
+    return len(parts) == 4 and parts[:2] == ["torch", "nn"] and find(".".join(["torch", "nn", "modules", *parts[2:]])) is not None
 
 
 def has(path):
@@ -92,13 +95,18 @@ def rank(text):
 
 def public(module):
     names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
-    return sorted({n for n in names if not n.startswith("_") and not inspect.ismodule(getattr(module, n, None))
-                   and n not in ("annotations",)})
+    return sorted(
+        {
+            n
+            for n in names
+            if not n.startswith("_") and not inspect.ismodule(getattr(module, n, None)) and n not in ("annotations",)
+        }
+    )
 
 
 # (title, column of the rank, how many entries cover the share of files that is told, which share)
 LISTS = (("programs that define models", 0, 425, "90%"), ("programs that train", 1, 375, "95%"))
-SPARSE = {"op:to_sparse", "op:sparse_coo_tensor", "op:spmm", "op:_indices"}     # sparse tensors: not part of this project
+SPARSE = {"op:to_sparse", "op:sparse_coo_tensor", "op:spmm", "op:_indices"}  # sparse tensors: not part of this project
 
 
 def share_table(rows):
@@ -108,8 +116,10 @@ def share_table(rows):
         chosen = sorted((row[column], row[2]) for row in rows if row[column])
         dense = [pair for pair in chosen[:covering] if pair[1] not in SPARSE]
         without = f", {covering - len(dense)} sparse ones excepted" if len(dense) < covering else ""
-        yield (f"| {title} | {share(chosen[:250])} | first {covering}, {share_of_files} of files: {share(dense)}{without} "
-               f"| {share(chosen)} |")
+        yield (
+            f"| {title} | {share(chosen[:250])} | first {covering}, {share_of_files} of files: {share(dense)}{without} "
+            f"| {share(chosen)} |"
+        )
 
 
 def share(chosen):
@@ -125,10 +135,12 @@ def absent():
             row = counts.setdefault(table.public(".".join(path.split(".")[:1])), [0, 0])
             row[0] += hasattr(imported(f"flambeau.{path}".rstrip(".")), "missing")
             row[1] += len(table.names(path))
-    yield (f"Of PyTorch's modules {sum(row[0] for row in counts.values())} exist only to be imported, and "
-           f"{sum(row[1] for row in counts.values())} names, in those and in others, raise when they are called or constructed "
-           "(constants, exceptions and enumerations are what they are in PyTorch). `eager/compat/absent/names.txt` lists them; "
-           "`eager/compat/absent/reasons.py` has the advice that an error gives.")
+    yield (
+        f"Of PyTorch's modules {sum(row[0] for row in counts.values())} exist only to be imported, and "
+        f"{sum(row[1] for row in counts.values())} names, in those and in others, raise when they are called or constructed "
+        "(constants, exceptions and enumerations are what they are in PyTorch). `eager/compat/absent/names.txt` lists them; "
+        "`eager/compat/absent/reasons.py` has the advice that an error gives."
+    )
     yield from ("", "| part | modules | names | what to do instead |", "|---|---|---|---|")
     small = [0, 0]
     for part, (modules, names) in sorted(counts.items()):
@@ -145,9 +157,17 @@ def absent():
 
 def text():
     rows = listed()
-    lines = ["# Names of PyTorch's API", "",
-             "Made by `docs/make_api.py`. A placeholder can be imported and raises, by name, when it is used; a missing "
-             "name raises AttributeError.", "", "## Names that programs use", "", *share_table(rows), ""]
+    lines = [
+        "# Names of PyTorch's API",
+        "",
+        "Made by `docs/make_api.py`. A placeholder can be imported and raises, by name, when it is used; a missing "
+        "name raises AttributeError.",
+        "",
+        "## Names that programs use",
+        "",
+        *share_table(rows),
+        "",
+    ]
     for wanted in ("placeholder", "missing"):
         names = [f"`{name}`" for _, _, name in rows if status(name) == wanted and not elsewhere(name)]
         lines += [f"### {wanted.capitalize()}", "", ", ".join(names) or "none", ""]

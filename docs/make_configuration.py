@@ -64,18 +64,42 @@ def default(field):
 
 
 def text():
-    settings = rows(("setting", "variable", "default", "meaning"),
-                    *((f"`{f.name}`", f"`{f.env}`", default(f), f.doc) for f in FIELDS.values()))
+    settings = rows(
+        ("setting", "variable", "default", "meaning"),
+        *((f"`{f.name}`", f"`{f.env}`", default(f), f.doc) for f in FIELDS.values()),
+    )
     channels = rows(("channel", "what it prints"), *((f"`{name}`", doc) for name, doc in CHANNELS.items()))
     options = rows(("option", "type", "meaning"), *((f"`{name}`", kind.__name__, doc) for name, (kind, doc) in OPTIONS.items()))
     modes = rows(("mode", "meaning"), *((f"`{name}`", doc) for name, doc in MODES.items()))
     commands = rows(("command", "what it tells"), *((f"`{name}`", module.HELP) for name, module in COMMANDS.items()))
     statuses = rows(("exit status", "meaning"), *((str(number), doc) for number, doc in STATUSES.items()))
     backends = "Backends: " + ", ".join(f"`{name}`" for name in list_backends()) + "."
-    parts = [HEAD, *settings, "", OTHERS, LOGS, *channels, "", "## Options of compile", "",
-             "`flambeau.compile(f, options={...})` or `mode=...`, not both.", "", *options, "", *modes, "", backends, "",
-             f"## {PROGRAM}", "", f"`{PROGRAM} COMMAND --help` has examples; `--json` prints data instead of text.", "",
-             *commands, "", *statuses]
+    parts = [
+        HEAD,
+        *settings,
+        "",
+        OTHERS,
+        LOGS,
+        *channels,
+        "",
+        "## Options of compile",
+        "",
+        "`flambeau.compile(f, options={...})` or `mode=...`, not both.",
+        "",
+        *options,
+        "",
+        *modes,
+        "",
+        backends,
+        "",
+        f"## {PROGRAM}",
+        "",
+        f"`{PROGRAM} COMMAND --help` has examples; `--json` prints data instead of text.",
+        "",
+        *commands,
+        "",
+        *statuses,
+    ]
     return "\n".join(parts) + "\n"
 
 

@@ -11,8 +11,14 @@ from checked import ROOT, finish
 
 PAGE = ROOT / "README.md"
 RATIO = "torch.compile's time / ours"
-COLUMNS = (("what", ("what",)), ("unit", ("unit",)), ("PyTorch", ("PyTorch", "torch eager")),
-           ("torch.compile", ("torch.compile",)), ("compiled here", ("compiled: ours", "flambeau compiled")), (RATIO, (RATIO,)))
+COLUMNS = (
+    ("what", ("what",)),
+    ("unit", ("unit",)),
+    ("PyTorch", ("PyTorch", "torch eager")),
+    ("torch.compile", ("torch.compile",)),
+    ("compiled here", ("compiled: ours", "flambeau compiled")),
+    (RATIO, (RATIO,)),
+)
 BEST, BETWEEN, WORST = 3, 4, 3
 
 
@@ -35,7 +41,7 @@ def chosen(rows):
     ranked = sorted((row for row in rows if number(row) is not None), key=number, reverse=True)
     if len(ranked) <= BEST + BETWEEN + WORST:
         return ranked
-    middle = ranked[BEST: -WORST]
+    middle = ranked[BEST:-WORST]
     between = [middle[(2 * k + 1) * len(middle) // (2 * BETWEEN)] for k in range(BETWEEN)]
     return ranked[:BEST] + between + ranked[-WORST:]
 
@@ -47,20 +53,29 @@ def benchmarks():
     lines = ["| " + " | ".join(title for title, _ in COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
     lines += ["| " + " | ".join(cell(row, names) for _, names in COLUMNS) + " |" for row in shown]
     slower = sum(number(row) < 1 for row in rows if number(row) is not None)
-    told = f"{how}. {len(shown)} of {len(rows)} rows: the best, the worst, and between; " \
-           f"in {slower or 'none'} of all ours is the slower one. A ratio above 1: less time here."
+    told = (
+        f"{how}. {len(shown)} of {len(rows)} rows: the best, the worst, and between; "
+        f"in {slower or 'none'} of all ours is the slower one. A ratio above 1: less time here."
+    )
     return "\n".join([*lines, "", told])
 
 
 def coverage():
     """What docs/api.md says of names that programs use."""
     names = (ROOT / "docs/api.md").read_text()
-    rows = re.findall(r"^\| programs that (\w+).*?\| first \d+, (\d+%) of files: (\d+ of \d+).*? \| (\d+ of \d+) \|$", names,
-                      re.MULTILINE)
-    parts = [f"{dense} of those that {share} of the files with programs that {what}{'' if what == 'train' else ' models'} need, "
-             f"{every} in all" for what, share, dense, every in rows]
-    return ("Of the names of PyTorch that 84 public repositories use, these are here (sparse tensors excepted): " +
-            "; ".join(parts) + ". `docs/api.md` lists every name.")
+    rows = re.findall(
+        r"^\| programs that (\w+).*?\| first \d+, (\d+%) of files: (\d+ of \d+).*? \| (\d+ of \d+) \|$", names, re.MULTILINE
+    )
+    parts = [
+        f"{dense} of those that {share} of the files with programs that {what}{'' if what == 'train' else ' models'} need, "
+        f"{every} in all"
+        for what, share, dense, every in rows
+    ]
+    return (
+        "Of the names of PyTorch that 84 public repositories use, these are here (sparse tensors excepted): "
+        + "; ".join(parts)
+        + ". `docs/api.md` lists every name."
+    )
 
 
 def kernel():
@@ -68,7 +83,7 @@ def kernel():
     text = (ROOT / "docs/stages.md").read_text()
     block = re.search(r"```cpp\n(// k_gemm.*?)^```", text, re.DOTALL | re.MULTILINE)[1].splitlines()
     first = next(k for k, line in enumerate(block) if "each_vector" in line)
-    return "\n".join(["```cpp", *block[1:4], *[line[8:] for line in block[first: first + 4]], "```"])
+    return "\n".join(["```cpp", *block[1:4], *[line[8:] for line in block[first : first + 4]], "```"])
 
 
 PARTS = {"benchmarks": benchmarks, "coverage": coverage, "kernel": kernel}

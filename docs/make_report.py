@@ -20,6 +20,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-ne
 
 def train():
     import gpt
+
     torch.manual_seed(gpt.SEED)
     model = gpt.GPT()
     compiled, optimizer = torch.compile(model), torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -33,6 +34,7 @@ def train():
 
 def photograph(page_file, folder):
     from playwright.sync_api import sync_playwright
+
     with sync_playwright() as player:
         browser = player.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         for scheme in ("light", "dark"):
@@ -64,6 +66,7 @@ def dark(page, folder):
 def shoot(page, path):
     """With 256 colours: a third of the bytes."""
     from PIL import Image
+
     page.screenshot(path=path)
     few = Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)
     few.save(path, optimize=True)

@@ -15,10 +15,18 @@ import tempfile
 from checked import finish
 
 PAGE = pathlib.Path(__file__).parent / "stages.md"
-MADE = re.compile(r"(<!-- made: (?P<file>[\w.]+)(?: (?P<part>[^>]*?))? -->\n```(?P<language>\w+)\n)(?P<text>.*?)(^```$)",
-                  re.DOTALL | re.MULTILINE)
-SETTINGS = {"FLAMBEAU_ISA": "baseline", "FLAMBEAU_THREADS": "2", "FLAMBEAU_OPTIMIZE": "0", "FLAMBEAU_VERIFY": "0",
-            "FLAMBEAU_SLOW_COMPILE_SECONDS": "1000", "PYTHONSAFEPATH": "1"}
+MADE = re.compile(
+    r"(<!-- made: (?P<file>[\w.]+)(?: (?P<part>[^>]*?))? -->\n```(?P<language>\w+)\n)(?P<text>.*?)(^```$)",
+    re.DOTALL | re.MULTILINE,
+)
+SETTINGS = {
+    "FLAMBEAU_ISA": "baseline",
+    "FLAMBEAU_THREADS": "2",
+    "FLAMBEAU_OPTIMIZE": "0",
+    "FLAMBEAU_VERIFY": "0",
+    "FLAMBEAU_SLOW_COMPILE_SECONDS": "1000",
+    "PYTHONSAFEPATH": "1",
+}
 SHOWN_PYTHON = (3, 11)
 
 
@@ -39,7 +47,7 @@ def part_of(text: str, part: str | None) -> str:
     begin, _, end = (part or "from def ").partition(" to ")
     lines, begin = text.splitlines(), begin.removeprefix("from ")
     starts = [k for k, line in enumerate(lines) if line.startswith(begin)]
-    lines = lines[starts[0]:] if starts else lines
+    lines = lines[starts[0] :] if starts else lines
     stops = [k for k, line in enumerate(lines) if k and end and line.startswith(end)]
     shown = "\n".join(lines[: stops[0]] if stops else lines).strip("\n")
     return re.sub(r" object at 0x\w*", "", shown) + "\n"

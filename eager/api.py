@@ -22,9 +22,28 @@ from .autograd import (
     set_grad_enabled,
 )
 from .dispatch import become_view, operator, set_data, small, spelled
-from .dtypes import (bfloat16, complex64, complex128, finfo, float8_e4m3fn, float8_e5m2, float16, float32, float64,
-                     get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8, uint16, uint32,
-                     uint64)
+from .dtypes import (
+    bfloat16,
+    complex64,
+    complex128,
+    finfo,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    iinfo,
+    int8,
+    int16,
+    int32,
+    int64,
+    set_default_dtype,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from .op.op import OPS, specialise
 from .ops import activations as _activations, arithmetic as _a, creation as _creation, indexing as _indexing
 from .ops import sorting as _order, rearrange as _rearrange, reduce as _reduce
@@ -39,27 +58,56 @@ from .frontend.arguments import numpy_names, takes_dim, written
 from .frontend import resize, vision
 from .tensor import DATA, Tensor, install_methods
 
-_METHODS_ONLY = set("""
+_METHODS_ONLY = set(
+    """
 to cpu cuda type_as type_of legacy_tensor to_device unary binary binary_of_tensors refuse_number fill_value finished
 getitem setitem iterate contains view view_as
 reshape_as expand expand_as repeat new_empty new_zeros new_ones new_full new_tensor split_with_sizes contiguous
 vector_norm one_hot unfold
-""".split())
+""".split()
+)
 
 # public functions whose small calls run natively -> the records that such calls are recorded as
-_SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, nansum=_reduce.nansum, amax=_reduce.amax, amin=_reduce.amin,
-              max=_reduce.max_of_all, min=_reduce.min_of_all,
-              argmax=_reduce.argmax, argmin=_reduce.argmin, any=_reduce.any_, all=_reduce.all_,
-              softmax=_activations.softmax, log_softmax=_activations.log_softmax, cat=_rearrange.cat,
-              stack=_rearrange.stack, gather=_indexing.gather, take_along_dim=_indexing.gather,
-              index_select=_indexing.index_select, scatter=_indexing.scatter_set, scatter_add=_indexing.scatter_add,
-              index_add=_indexing.index_add, index_copy=_indexing.index_copy, cumsum=_order.cumsum,
-              tril=_creation.tril, triu=_creation.triu, flip=_rearrange.flip)
-_SMALL.update(logsumexp=_reduce.logsumexp, var=_reduce.var, std=_reduce.std, norm=_reduce.norm, prod=_reduce.prod,
-              logcumsumexp=OPS["logcumsumexp"])
+_SMALL = dict(
+    sum=_reduce.sum,
+    mean=_reduce.mean,
+    nansum=_reduce.nansum,
+    amax=_reduce.amax,
+    amin=_reduce.amin,
+    max=_reduce.max_of_all,
+    min=_reduce.min_of_all,
+    argmax=_reduce.argmax,
+    argmin=_reduce.argmin,
+    any=_reduce.any_,
+    all=_reduce.all_,
+    softmax=_activations.softmax,
+    log_softmax=_activations.log_softmax,
+    cat=_rearrange.cat,
+    stack=_rearrange.stack,
+    gather=_indexing.gather,
+    take_along_dim=_indexing.gather,
+    index_select=_indexing.index_select,
+    scatter=_indexing.scatter_set,
+    scatter_add=_indexing.scatter_add,
+    index_add=_indexing.index_add,
+    index_copy=_indexing.index_copy,
+    cumsum=_order.cumsum,
+    tril=_creation.tril,
+    triu=_creation.triu,
+    flip=_rearrange.flip,
+)
+_SMALL.update(
+    logsumexp=_reduce.logsumexp,
+    var=_reduce.var,
+    std=_reduce.std,
+    norm=_reduce.norm,
+    prod=_reduce.prod,
+    logcumsumexp=OPS["logcumsumexp"],
+)
 # those that call a record's own path
-_SMALL.update(addcmul=specialise(_a.addcmul), addcdiv=specialise(_a.addcdiv),
-              **dict.fromkeys(("clamp", "clip"), specialise(_a.clamp)))
+_SMALL.update(
+    addcmul=specialise(_a.addcmul), addcdiv=specialise(_a.addcdiv), **dict.fromkeys(("clamp", "clip"), specialise(_a.clamp))
+)
 # those that record nothing natively
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
 masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli bernoulli_ poisson
@@ -69,17 +117,26 @@ index_put_ masked_scatter_ index_fill rot90 tensor linspace arange""".split()
 
 _call.keep(OPS)
 
-_PAIRS = {**reductions.PAIRS, "median": return_types.median, "kthvalue": return_types.kthvalue, "mode": return_types.mode,
-          "sort": return_types.sort, "topk": return_types.topk}
+_PAIRS = {
+    **reductions.PAIRS,
+    "median": return_types.median,
+    "kthvalue": return_types.kthvalue,
+    "mode": return_types.mode,
+    "sort": return_types.sort,
+    "topk": return_types.topk,
+}
 
 
-_QUICK = type(convolution.conv2d)           # a function with a native path in front
+_QUICK = type(convolution.conv2d)  # a function with a native path in front
 
 
 def _functions_of(module):
     """The public functions that a module of spellings defines."""
-    return {name: f for name, f in vars(module).items()
-            if isinstance(f, FunctionType | _QUICK) and f.__module__ == module.__name__ and not name.startswith("_")}
+    return {
+        name: f
+        for name, f in vars(module).items()
+        if isinstance(f, FunctionType | _QUICK) and f.__module__ == module.__name__ and not name.startswith("_")
+    }
 
 
 _FUNCTIONS = {}
@@ -89,8 +146,23 @@ _FUNCTIONS.update(less_common.FUNCTIONS)
 _FUNCTIONS = also_named({name: numpy_names(f) if takes_dim(f) else f for name, f in _FUNCTIONS.items()})
 _FUNCTIONS["frombuffer"] = interop.frombuffer
 _FUNCTIONS.update(vision.FUNCTIONS)
-for _name in ("chunk", "split", "unbind", "view", "reshape", "flatten", "transpose", "t", "permute", "unsqueeze", "squeeze",
-              "expand", "select", "narrow", "getitem"):
+for _name in (
+    "chunk",
+    "split",
+    "unbind",
+    "view",
+    "reshape",
+    "flatten",
+    "transpose",
+    "t",
+    "permute",
+    "unsqueeze",
+    "squeeze",
+    "expand",
+    "select",
+    "narrow",
+    "getitem",
+):
     _FUNCTIONS[_name] = spelled(_name, _FUNCTIONS[_name])
     _FUNCTIONS[_name].__module__ = __name__  # where it is found by name
 for _name, _record in {**dict.fromkeys(_UNRECORDED), **_SMALL}.items():
@@ -142,13 +214,23 @@ def _inplace(record):
         if "other" in kw:
             kw[second] = kw.pop("other")
         return record.inplace(self, *args, **kw)
+
     method.__name__ = method.__qualname__ = record.name + "_"
     return method
 
 
-_DUNDERS = dict(add=_a.add, sub=_a.sub, mul=_a.mul, truediv=_a.div, floordiv=_a.floor_divide, mod=_a.remainder,
-                lshift=_a.left_shift,
-                rshift=_a.right_shift, xor=_a.bitwise_xor, matmul=products.p.matmul)
+_DUNDERS = dict(
+    add=_a.add,
+    sub=_a.sub,
+    mul=_a.mul,
+    truediv=_a.div,
+    floordiv=_a.floor_divide,
+    mod=_a.remainder,
+    lshift=_a.left_shift,
+    rshift=_a.right_shift,
+    xor=_a.bitwise_xor,
+    matmul=products.p.matmul,
+)
 _DUNDERS["and"], _DUNDERS["or"] = _a.bitwise_and, _a.bitwise_or
 _COMPARISONS = dict(lt=_a.lt, le=_a.le, gt=_a.gt, ge=_a.ge, eq=_a.eq, ne=_a.ne)
 _INPLACE_DUNDERS = dict(_DUNDERS)
@@ -165,10 +247,12 @@ def _reflected_power(b, a):
 
 def _checked_sub(record_call):
     """The minus sign: numpy would refuse bools with another text."""
+
     def method(a, b):
         if a._dtype is dtypes.bool or b.__class__ is builtins.bool or getattr(b, "_dtype", None) is dtypes.bool:
             elementwise._no_bools(a, b)
         return record_call(a, b)
+
     return method
 
 
@@ -194,10 +278,20 @@ def _operators():
     table["__sub__"], table["__rsub__"] = _checked_sub(table["__sub__"]), _checked_sub(table["__rsub__"])
     for name, record in _COMPARISONS.items():
         table[f"__{name}__"] = operator(record)
-    table.update(__pow__=_power, __rpow__=_reflected_power, __ipow__=elementwise.pow_, __neg__=elementwise.neg,
-                 __pos__=_positive,
-                 __abs__=specialise(_a.absolute), __invert__=specialise(_a.bitwise_not), __getitem__=_FUNCTIONS["getitem"],
-                 __setitem__=indexing.setitem, __iter__=indexing.iterate, __reversed__=_backwards, __contains__=indexing.contains)
+    table.update(
+        __pow__=_power,
+        __rpow__=_reflected_power,
+        __ipow__=elementwise.pow_,
+        __neg__=elementwise.neg,
+        __pos__=_positive,
+        __abs__=specialise(_a.absolute),
+        __invert__=specialise(_a.bitwise_not),
+        __getitem__=_FUNCTIONS["getitem"],
+        __setitem__=indexing.setitem,
+        __iter__=indexing.iterate,
+        __reversed__=_backwards,
+        __contains__=indexing.contains,
+    )
     return table
 
 
@@ -226,16 +320,31 @@ def _methods():
     for name, record in {**elementwise.UNARY, **elementwise.BINARY}.items():
         table.setdefault(name + "_", _inplace(record))
     table.update(
-        where=_where_self, type=creation.type_of, data=property(get_data, set_data), T=property(shapes._reversed),
-                 H=property(shapes._matrix_transpose),
-        mT=property(shapes._matrix_transpose), subtract_=elementwise.sub_, divide_=elementwise.div_,
-        neg_=elementwise.neg_, negative_=elementwise.neg_, square_=elementwise.square_, sign_=elementwise.sign_,
-                 clip_=elementwise.clamp_,
-        squeeze_=_reshaping(shapes.squeeze), unsqueeze_=_reshaping(shapes.unsqueeze), t_=_reshaping(shapes.t),
-        transpose_=_reshaping(shapes.transpose), alias=_alias, triu_=written(creation.triu, "triu_"),
-        tril_=written(creation.tril, "tril_"), cumsum_=reductions._in_place(reductions.cumsum),
-        swapaxes_=_reshaping(shapes.swapaxes), swapdims_=_reshaping(shapes.swapdims),
-        __new__=staticmethod(creation.legacy_tensor))
+        where=_where_self,
+        type=creation.type_of,
+        data=property(get_data, set_data),
+        T=property(shapes._reversed),
+        H=property(shapes._matrix_transpose),
+        mT=property(shapes._matrix_transpose),
+        subtract_=elementwise.sub_,
+        divide_=elementwise.div_,
+        neg_=elementwise.neg_,
+        negative_=elementwise.neg_,
+        square_=elementwise.square_,
+        sign_=elementwise.sign_,
+        clip_=elementwise.clamp_,
+        squeeze_=_reshaping(shapes.squeeze),
+        unsqueeze_=_reshaping(shapes.unsqueeze),
+        t_=_reshaping(shapes.t),
+        transpose_=_reshaping(shapes.transpose),
+        alias=_alias,
+        triu_=written(creation.triu, "triu_"),
+        tril_=written(creation.tril, "tril_"),
+        cumsum_=reductions._in_place(reductions.cumsum),
+        swapaxes_=_reshaping(shapes.swapaxes),
+        swapdims_=_reshaping(shapes.swapdims),
+        __new__=staticmethod(creation.legacy_tensor),
+    )
     return {**less_common.methods(scope), **table}
 
 
@@ -243,15 +352,19 @@ def _where_self(self, condition=None, other=None):
     """Elements of this tensor where the condition holds, of `other` elsewhere."""
     if condition is None or other is None:
         given = "" if condition is None else type(condition).__name__
-        raise TypeError(f"where() received an invalid combination of arguments - got ({given}), but expected one of: (Tensor "
-                        "condition, Tensor other), (Tensor condition, Number other)")
+        raise TypeError(
+            f"where() received an invalid combination of arguments - got ({given}), but expected one of: (Tensor "
+            "condition, Tensor other), (Tensor condition, Number other)"
+        )
     return elementwise.where(condition, self, other)
 
 
 def _reshaping(function):
     """In-place views: this tensor takes the geometry of the view."""
+
     def method(self, *args, **kw):
         return become_view(self, lambda t: function(t, *args, **kw))
+
     method.__name__ = function.__name__ + "_"
     return method
 
@@ -262,21 +375,70 @@ install_methods(_operators())
 _INPLACE = less_common.inplace_functions(vars(Tensor))
 globals().update(_INPLACE)
 
-__all__ = [*less_common.NAMES, *_INPLACE] + sorted(
-    name for name in _FUNCTIONS if not name.endswith("_") and name not in _METHODS_ONLY) + [
-    "Tensor", "Size", "Generator", "device", "default_generator", "manual_seed", "seed", "initial_seed",
-        "get_rng_state", "set_rng_state",
-    "enable_grad", "no_grad", "inference_mode", "is_grad_enabled", "set_grad_enabled", "is_anomaly_enabled",
-    "is_anomaly_check_nan_enabled", "is_inference_mode_enabled", "autograd", "detach",
+__all__ = (
+    [*less_common.NAMES, *_INPLACE]
+    + sorted(name for name in _FUNCTIONS if not name.endswith("_") and name not in _METHODS_ONLY)
+    + [
+        "Tensor",
+        "Size",
+        "Generator",
+        "device",
+        "default_generator",
+        "manual_seed",
+        "seed",
+        "initial_seed",
+        "get_rng_state",
+        "set_rng_state",
+        "enable_grad",
+        "no_grad",
+        "inference_mode",
+        "is_grad_enabled",
+        "set_grad_enabled",
+        "is_anomaly_enabled",
+        "is_anomaly_check_nan_enabled",
+        "is_inference_mode_enabled",
+        "autograd",
+        "detach",
         "result_type",
-    "promote_types", "finfo", "iinfo", "get_default_dtype", "set_default_dtype", "bool", "uint8", "int8", "int16",
-        "short", "int32", "int",
-    "int64", "long", "uint16", "uint32", "uint64", "float16", "half", "bfloat16", "float32", "float", "float64",
-        "double", "complex64",
-    "cfloat", "complex128", "cdouble", "float8_e4m3fn", "float8_e5m2", "dtype", *memory_formats.NAMES]
+        "promote_types",
+        "finfo",
+        "iinfo",
+        "get_default_dtype",
+        "set_default_dtype",
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "short",
+        "int32",
+        "int",
+        "int64",
+        "long",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "half",
+        "bfloat16",
+        "float32",
+        "float",
+        "float64",
+        "double",
+        "complex64",
+        "cfloat",
+        "complex128",
+        "cdouble",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "dtype",
+        *memory_formats.NAMES,
+    ]
+)
 
 _UNASKED = set("is_tensor is_storage tensor as_tensor asarray from_numpy frombuffer manual_seed seed".split())
-overrides.publish(globals(), [name for name in {**_FUNCTIONS, **_INPLACE, "detach": 0, "result_type": 0, "promote_types": 0}
-                              if name not in _UNASKED])
+overrides.publish(
+    globals(),
+    [name for name in {**_FUNCTIONS, **_INPLACE, "detach": 0, "result_type": 0, "promote_types": 0} if name not in _UNASKED],
+)
 overrides.publish_methods([*interop.METHODS, *resize.METHODS, *_methods(), *_operators()])
 overrides.namespaces.append(sys.modules[__name__])

@@ -29,13 +29,7 @@ class SavedOutput:
     __slots__ = ("ref", "array", "dtype", "device", "storage", "geometry")
 
     def __init__(self, t: Tensor):
-        self.ref, self.array, self.dtype, self.device, self.storage = (
-            weakref.ref(t),
-            t._array,
-            t._dtype,
-            t._device,
-            t._storage,
-        )
+        self.ref, self.array, self.dtype, self.device, self.storage = (weakref.ref(t), t._array, t._dtype, t._device, t._storage)
         self.geometry = None if t._storage is None else t._geometry
 
     def bytes_shared(self, t: Tensor) -> None:
@@ -107,8 +101,11 @@ class Node:
         params = self.op.params if self.op is not None else results
         rest = iter(flat)
         return [
-            [next(rest) for _ in r] if isinstance(r, (list, tuple))
-            else next(rest) if p is r or p.is_tensor or type(edge) is list else r
+            [next(rest) for _ in r]
+            if isinstance(r, (list, tuple))
+            else next(rest)
+            if p is r or p.is_tensor or type(edge) is list
+            else r
             for p, r, edge in zip(params, results, self.edges)
         ]
 
@@ -140,7 +137,7 @@ class Node:
         """`_saved_<name>`: what was saved of an argument or of an output."""
         op = self.op if name.startswith("_saved_") else None
         if op is not None:
-            name = name[len("_saved_"):]
+            name = name[len("_saved_") :]
             tensors = [p.name for p in op.params if p.is_tensor]
             name = dict(zip(("self", "other"), tensors)).get(name, name)
             for k, p in enumerate(op.params):
@@ -293,17 +290,20 @@ class Packed:
         with setting(grad=False, packer=None):
             self.value = packer[0](given)
         if given._version != version:
-            raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input "
-                               "to pack hook can not be modified by in-place operations as this can lead to "
-                               "unexpected side-effects. Please open an issue if you need to perform in-place "
-                               "operations on the input to a pack hook.")
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
+                "to pack hook can not be modified by in-place operations as this can lead to "
+                "unexpected side-effects. Please open an issue if you need to perform in-place "
+                "operations on the input to a pack hook."
+            )
         self.unpacker = packer[1]
 
     def unpack(self, node=None) -> Tensor:
         found = self.unpacker(self.value)
         if not isinstance(found, Tensor):
-            raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                            f"{type(found).__name__}")
+            raise TypeError(
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found).__name__}"
+            )
         edge = self.edge if self.own is None else (node, self.own)
         if found._grad_fn is None and not found._requires_grad and (edge is None or not state.grad):
             return found
@@ -359,16 +359,30 @@ def raise_version(node, tensor, expected, number: int | None = None) -> None:
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{type_text(tensor._dtype)} {list(tensor._sizes)}]{which} is at version {tensor._version}; expected version "
         f"{expected} instead. Hint: "
-        + ("enable anomaly detection to find the operation that failed to compute its gradient, with "
-           "torch.autograd.set_detect_anomaly(True, check_nan=False)." if state.anomaly is None else
-           "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
-           "question was changed in there or anywhere later. Good luck!")
+        + (
+            "enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+            if state.anomaly is None
+            else "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
+            "question was changed in there or anywhere later. Good luck!"
+        )
     )
 
 
-_TYPES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long",
-          "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
-          "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+_TYPES = {
+    "float32": "Float",
+    "float64": "Double",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "int64": "Long",
+    "int32": "Int",
+    "int16": "Short",
+    "int8": "Char",
+    "uint8": "Byte",
+    "bool": "Bool",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
 
 
 def type_text(dtype) -> str:
@@ -641,9 +655,7 @@ def rebase(target: Tensor, node: Node) -> None:
     for parent, op, args in reversed(steps_of(base, chain)):
         parent_edge = edge_of(parent)
         if node is not None:
-            put = Node(
-                op.put, (None, None, *args), None, (parent_edge, edge) + (None,) * len(args), metas_of((parent,))
-            )
+            put = Node(op.put, (None, None, *args), None, (parent_edge, edge) + (None,) * len(args), metas_of((parent,)))
             edge = (put, 0)
     give_history(base, *edge)
     refresh_views(base, target if not chain else None)
@@ -668,7 +680,7 @@ def repeats(view: Tensor) -> bool:
 
 def overlaps(sizes, strides) -> bool:
     """Whether elements of these sizes and strides may share a place."""
-    reach = 0                                # of the dims with smaller steps, in elements
+    reach = 0  # of the dims with smaller steps, in elements
     for step, n in sorted((step, n) for step, n in zip(strides, sizes) if n > 1):
         if step <= reach:
             return True

@@ -21,8 +21,20 @@ from .op.meta import check_expandable, device_of, infer, run_meta, tensors_of
 from .op.op import TENSOR, TENSORS, Kind, Op
 from .op.ufunc_program import program_of
 from .autograd_node import (
-    Erasure, Node, SavedOutput, add_node, check_views, check_write, edges_of, mark_view, metas_of, plan, plan_of_mask, rebase,
-    save_args, save_outs,
+    Erasure,
+    Node,
+    SavedOutput,
+    add_node,
+    check_views,
+    check_write,
+    edges_of,
+    mark_view,
+    metas_of,
+    plan,
+    plan_of_mask,
+    rebase,
+    save_args,
+    save_outs,
 )
 from .sizes import Size, is_number, static
 from .state import Mode, below, no_modes, recording, setting, state
@@ -126,8 +138,7 @@ def inspect_args(op: Op, args: tuple) -> tuple:
             for x in a:
                 if not isinstance(x, Tensor):
                     raise TypeError(
-                        f"{op.name}(): argument '{op.params[k].name}' must be tuple of Tensors, but found "
-                        f"{type(x).__name__}"
+                        f"{op.name}(): argument '{op.params[k].name}' must be tuple of Tensors, but found {type(x).__name__}"
                     )
                 fake = fake or x._array is None
                 needs = needs or x._grad_fn is not None or x._requires_grad
@@ -196,7 +207,7 @@ def execute_mutating(op: Op, args: tuple):
                 np.copyto(target._array, new._array, casting="unsafe")
             elif target._array is None and target._storage.runtime is not None:
                 target._storage.runtime.copy(target, new)
-            elif target._array is not None and new._array is not None:     # a number of the host beside a device's tensors
+            elif target._array is not None and new._array is not None:  # a number of the host beside a device's tensors
                 np.copyto(target._array, new._array, casting="unsafe")
             bump(target)
     return outs[:visible] if visible != 1 else outs[0]
@@ -208,9 +219,7 @@ def write_in_place(op: Op, args: tuple):
         if p.name in op.mutates:
             check_write(a, False)
         if p.name in op.mutates and not a._array.flags.writeable:
-            raise RuntimeError(
-                f"{op.name}: the memory of '{p.name}' is read-only (it was made from a read-only numpy array)"
-            )
+            raise RuntimeError(f"{op.name}: the memory of '{p.name}' is read-only (it was made from a read-only numpy array)")
     state.run(op.kernels["inplace"], *[array_of(a) for a in args])
     for p, a in zip(op.params, args):
         if p.name in op.mutates:
@@ -341,8 +350,7 @@ def check_target(op, target: Tensor, spec) -> None:
     check_expandable(op.name, target._sizes, spec.sizes)
     if spec.dtype.category > target._dtype.category:
         raise RuntimeError(
-            f"result type {type_name(spec.dtype)} can't be cast to the desired output type "
-            f"{type_name(target._dtype)} ({op.name})"
+            f"result type {type_name(spec.dtype)} can't be cast to the desired output type {type_name(target._dtype)} ({op.name})"
         )
 
 
@@ -404,22 +412,33 @@ def repeats(target: Tensor) -> bool:
 
 def refuse_repeats(name: str, target: Tensor) -> None:
     if repeats(target):
-        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                           f"location. Please clone() the tensor before performing the operation. ({name})")
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            f"location. Please clone() the tensor before performing the operation. ({name})"
+        )
 
 
 def may_overlap(pure, target: Tensor, args: tuple) -> bool:
     """Writes that mean something in memory whose elements share places: of the tensor itself, and by index, one by one."""
     if pure is ops.OPS["copy"]:
         source = args[1]
-        return source is target or isinstance(source, Tensor) and source._storage is target._storage is not None and static(
-            target._sizes) and same_places(target, source)
+        return (
+            source is target
+            or isinstance(source, Tensor)
+            and source._storage is target._storage is not None
+            and static(target._sizes)
+            and same_places(target, source)
+        )
     return pure is ops.OPS["index_put"] and target._array is not None
 
 
 def same_places(a: Tensor, b: Tensor) -> bool:
     return (tuple(a._sizes), tuple(a._strides), a.storage_offset(), a._dtype) == (
-        tuple(b._sizes), tuple(b._strides), b.storage_offset(), b._dtype)
+        tuple(b._sizes),
+        tuple(b._strides),
+        b.storage_offset(),
+        b._dtype,
+    )
 
 
 def lies_across(target: Tensor, other: Tensor) -> bool:
@@ -433,7 +452,8 @@ def lies_across(target: Tensor, other: Tensor) -> bool:
         return False
     if (a, n) == (b, m):
         return len(target._sizes) != len(other._sizes) or any(
-            [s != r and k != 1 for k, s, r in zip(target._sizes, target._strides, other._strides)])
+            [s != r and k != 1 for k, s, r in zip(target._sizes, target._strides, other._strides)]
+        )
     return a < b + m and b < a + n
 
 
@@ -462,8 +482,12 @@ def store(out, result: Tensor) -> Tensor:
     if out._sizes != result._sizes:
         if state.modes and out._array is None:
             raise Unsupported("in-place view", "out=: a tensor takes other sizes in place", "use the result")
-        set_data(out, ops.OPS["empty"](tuple(result._sizes), out._dtype, out._device) if out._array is None
-                 else Tensor._from_array(np.empty(result._sizes, out._dtype.numpy), out._dtype))
+        set_data(
+            out,
+            ops.OPS["empty"](tuple(result._sizes), out._dtype, out._device)
+            if out._array is None
+            else Tensor._from_array(np.empty(result._sizes, out._dtype.numpy), out._dtype),
+        )
     return ops.OPS["copy"].inplace(out, result)
 
 
@@ -686,7 +710,19 @@ def learn_needs(op: Op, mask: tuple) -> tuple:
 
 _call.defaults(vars(devices), vars(dtypes))
 _call.bind(
-    Tensor, Node, Storage(None, device=_cpu), Size, View, Meta, dtypes.ALL, state, _cpu, SavedOutput, learn_needs, DATA,
-    INFERENCE, native.api,
+    Tensor,
+    Node,
+    Storage(None, device=_cpu),
+    Size,
+    View,
+    Meta,
+    dtypes.ALL,
+    state,
+    _cpu,
+    SavedOutput,
+    learn_needs,
+    DATA,
+    INFERENCE,
+    native.api,
 )
 ops.on_first_call(make_entry)

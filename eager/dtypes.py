@@ -145,7 +145,7 @@ def of_number(number) -> dtype:
     """The type that a lone Python number takes; OverflowError for an integer that 64 bits do not hold."""
     if isinstance(number, builtins.bool):
         return bool
-    if type(number) is builtins.int and not -2**63 <= number < 2**64:
+    if type(number) is builtins.int and not -(2**63) <= number < 2**64:
         raise OverflowError("int too big to convert" if number > 0 else "can't convert negative int to unsigned")
     if isinstance(number, (complex, np.complexfloating)):
         return default_complex()

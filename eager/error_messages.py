@@ -24,19 +24,55 @@ NUMPY = re.compile(
 )
 KINDS = re.compile("not supported for the input types|numpy boolean|did not contain a loop")
 NUMBERS = ("__index__", "__int__", "__float__")
-CONVERSIONS = re.compile(r"invalid literal for int|could not convert string to float|not supported between instances of|"
-                         r"object cannot be interpreted as an integer|^an integer is required|unsupported operand type|"
-                         r"bad operand type|must be real number|has no len|object is not (iterable|subscriptable)|"
-                         r"argument must be")
-OUT = "out=(): "            # how an error of `dispatch.store` begins
+CONVERSIONS = re.compile(
+    r"invalid literal for int|could not convert string to float|not supported between instances of|"
+    r"object cannot be interpreted as an integer|^an integer is required|unsupported operand type|"
+    r"bad operand type|must be real number|has no len|object is not (iterable|subscriptable)|"
+    r"argument must be"
+)
+OUT = "out=(): "  # how an error of `dispatch.store` begins
 # spellings -> what PyTorch's messages about out= call the function behind them
-BEHIND = {"absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
-          "arctan2": "atan2", "arctanh": "atanh", "concat": "cat", "concatenate": "cat", "column_stack": "cat", "row_stack":
-          "cat", "hstack": "cat", "vstack": "cat", "dstack": "cat", "divide": "div", "true_divide": "div", "multiply": "mul",
-          "outer": "mul", "ger": "mul", "kron": "mul", "negative": "neg", "subtract": "sub", "fix": "trunc", "clip": "clamp",
-          "expit": "sigmoid", "square": "pow", "float_power": "pow", "greater": "gt", "msort": "sort", "multi_dot": "mm",
-          "chain_matmul": "mm", "cross": "linalg_cross", "norm": "linalg_vector_norm", "vector_norm": "linalg_vector_norm",
-          "qr": "linalg_qr", "pinv": "linalg_pinv", "matrix_power": "matmul", "take_along_dim": "gather"}
+BEHIND = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "concat": "cat",
+    "concatenate": "cat",
+    "column_stack": "cat",
+    "row_stack": "cat",
+    "hstack": "cat",
+    "vstack": "cat",
+    "dstack": "cat",
+    "divide": "div",
+    "true_divide": "div",
+    "multiply": "mul",
+    "outer": "mul",
+    "ger": "mul",
+    "kron": "mul",
+    "negative": "neg",
+    "subtract": "sub",
+    "fix": "trunc",
+    "clip": "clamp",
+    "expit": "sigmoid",
+    "square": "pow",
+    "float_power": "pow",
+    "greater": "gt",
+    "msort": "sort",
+    "multi_dot": "mm",
+    "chain_matmul": "mm",
+    "cross": "linalg_cross",
+    "norm": "linalg_vector_norm",
+    "vector_norm": "linalg_vector_norm",
+    "qr": "linalg_qr",
+    "pinv": "linalg_pinv",
+    "matrix_power": "matmul",
+    "take_along_dim": "gather",
+}
 
 
 def complaint(function, args: tuple, kwargs: dict, error: BaseException):
@@ -73,7 +109,7 @@ def nameless(function, error):
     name, text = name_of(function), str(error)
     if type(error) is not RuntimeError or not text.startswith(OUT):
         return None
-    return RuntimeError(f"{BEHIND.get(name, name)}(): {text[len(OUT):]}")
+    return RuntimeError(f"{BEHIND.get(name, name)}(): {text[len(OUT) :]}")
 
 
 def name_of(function) -> str:
@@ -83,8 +119,11 @@ def name_of(function) -> str:
 def named(args: tuple, kwargs: dict, function):
     """(position or None, name, value) of each argument."""
     try:
-        names = [n for n, p in inspect.signature(inspect.unwrap(function)).parameters.items()
-                 if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        names = [
+            n
+            for n, p in inspect.signature(inspect.unwrap(function)).parameters.items()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
     except (TypeError, ValueError):
         names = []
     for k, value in enumerate(args):
@@ -105,8 +144,14 @@ def foreign(args, kwargs, function, value):
 
 def odd(args, kwargs, function):
     """The first argument that no function of tensors takes, if there is one."""
-    return next(((position, name, value) for position, name, value in named(args, kwargs, function)
-                 if isinstance(value, (str, bytes, dict, set)) or type(value) is object), None)
+    return next(
+        (
+            (position, name, value)
+            for position, name, value in named(args, kwargs, function)
+            if isinstance(value, (str, bytes, dict, set)) or type(value) is object
+        ),
+        None,
+    )
 
 
 def wrong_kind(function, position, name, value, number: bool):
@@ -117,6 +162,10 @@ def wrong_kind(function, position, name, value, number: bool):
 
 
 def described(args, kwargs) -> str:
-    tensors = [x for given in (*args, *kwargs.values()) for x in (given if isinstance(given, (list, tuple)) else (given,))
-               if isinstance(x, Tensor)]
+    tensors = [
+        x
+        for given in (*args, *kwargs.values())
+        for x in (given if isinstance(given, (list, tuple)) else (given,))
+        if isinstance(x, Tensor)
+    ]
     return "tensors of " + ", ".join(f"{list(x.shape)} ({str(x.dtype)[6:]})" for x in tensors) if tensors else "these arguments"

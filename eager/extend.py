@@ -1,10 +1,10 @@
 """What those need who add to the library: ops in Python, kernels and devices in C++ (docs/extending.md).
 
-    from flambeau import extend
-    @extend.pointwise
-    def swish(s, x, beta: "scalar"): return x / (1 + s.exp(-beta * x))        # eager, compiled and fused like any other op
-    kernel = extend.cpp_kernel(text, "name")                                  # arrays in, arrays out
-    extend.load_device(text)                                                  # .to("toy")
+from flambeau import extend
+@extend.pointwise
+def swish(s, x, beta: "scalar"): return x / (1 + s.exp(-beta * x))        # eager, compiled and fused like any other op
+kernel = extend.cpp_kernel(text, "name")                                  # arrays in, arrays out
+extend.load_device(text)                                                  # .to("toy")
 """
 
 from __future__ import annotations
@@ -23,9 +23,30 @@ from .plugin import Runtime, load_device, register as register_device
 from .op.op import OPS, Op, composite, extern, find, indexed, pointwise, random_op, reduction, scan, scatter, view
 from .tensor import Tensor
 
-__all__ = ["OPS", "Kernel", "KernelError", "Op", "Runtime", "Spec", "check", "composite", "cpp_kernel", "cpp_kernels", "extern",
-           "find", "include_path", "indexed", "load_device", "pointwise", "random_op", "reduction", "register_device", "scan",
-           "scatter", "view"]
+__all__ = [
+    "OPS",
+    "Kernel",
+    "KernelError",
+    "Op",
+    "Runtime",
+    "Spec",
+    "check",
+    "composite",
+    "cpp_kernel",
+    "cpp_kernels",
+    "extern",
+    "find",
+    "include_path",
+    "indexed",
+    "load_device",
+    "pointwise",
+    "random_op",
+    "reduction",
+    "register_device",
+    "scan",
+    "scatter",
+    "view",
+]
 
 
 def include_path() -> str:
@@ -75,5 +96,6 @@ def _check_meta(op: Op, args: tuple) -> None:
     outs = run_kernel(op, plain) if op.kernels or op.kind.name != "COMPOSITE" else op.fn(*plain)
     for k, (told, made) in enumerate(zip(infer(op, plain), outs if isinstance(outs, tuple) else (outs,))):
         if (tuple(told.sizes), told.dtype) != (tuple(made.shape), made.dtype):
-            raise AssertionError(f"{op.name}: output {k} is {made.dtype}{list(made.shape)}, its meta rule says "
-                                 f"{told.dtype}{list(told.sizes)}")
+            raise AssertionError(
+                f"{op.name}: output {k} is {made.dtype}{list(made.shape)}, its meta rule says {told.dtype}{list(told.sizes)}"
+            )

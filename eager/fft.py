@@ -20,16 +20,15 @@ _NORMS = ("backward", "ortho", "forward")
 
 def _scale(norm, forward, total):
     if norm not in (None, *_NORMS):
-        raise RuntimeError(f"Invalid normalization mode: \"{norm}\"")
+        raise RuntimeError(f'Invalid normalization mode: "{norm}"')
     norm = norm or "backward"
     if norm == "ortho":
-        return 1.0 / total ** 0.5               # (math.sqrt would ask a symbolic size for its value)
+        return 1.0 / total**0.5  # (math.sqrt would ask a symbolic size for its value)
     return 1.0 / total if (norm == "forward") == forward else 1.0
 
 
 def _complex(x):
-    return x if x.dtype.is_complex else _real(x).to(x.dtype.to_complex() if x.dtype.category > 1 else
-                                                    dtypes.default_complex())
+    return x if x.dtype.is_complex else _real(x).to(x.dtype.to_complex() if x.dtype.category > 1 else dtypes.default_complex())
 
 
 def _real(x):
@@ -95,6 +94,7 @@ def _one(transform, forward):
     @takes_out
     def function(input, n=None, dim=-1, norm=None):
         return transform(input, None if n is None else (n,), (dim,), norm, forward)
+
     return function
 
 
@@ -102,6 +102,7 @@ def _two(transform, forward):
     @takes_out
     def function(input, s=None, dim=(-2, -1), norm=None):
         return transform(input, s, dim, norm, forward)
+
     return function
 
 
@@ -109,6 +110,7 @@ def _many(transform, forward):
     @takes_out
     def function(input, s=None, dim=None, norm=None):
         return transform(input, s, dim, norm, forward)
+
     return function
 
 
@@ -137,6 +139,7 @@ def _frequencies(make):
         kind = dtype_of(dtype, dtypes.get_default_dtype())
         t = Tensor._from_array(make(n, d).astype(kind.numpy), kind).to(device_of(device))
         return creation.finished(t, requires_grad, out, layout=layout)
+
     return function
 
 
@@ -156,5 +159,7 @@ def fftshift(input, dim=None):
 def ifftshift(input, dim=None):
     return _rolled(input, dim, lambda n: (n + 1) // 2)
 
-overrides.publish(globals(), [name for name, f in globals().items()
-                              if not name.startswith("_") and "fft" in name and callable(f)])
+
+overrides.publish(
+    globals(), [name for name, f in globals().items() if not name.startswith("_") and "fft" in name and callable(f)]
+)

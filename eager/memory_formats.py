@@ -33,6 +33,18 @@ legacy_contiguous_format = contiguous_format
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 strided, sparse_coo, sparse_csr = layout("strided"), layout("sparse_coo"), layout("sparse_csr")
 jagged, sparse_csc, sparse_bsr = layout("jagged"), layout("sparse_csc"), layout("sparse_bsr")
-NAMES = ["memory_format", "layout", "contiguous_format", "legacy_contiguous_format", "preserve_format", "channels_last",
-         "channels_last_3d", "strided",
-         "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "jagged"]
+NAMES = [
+    "memory_format",
+    "layout",
+    "contiguous_format",
+    "legacy_contiguous_format",
+    "preserve_format",
+    "channels_last",
+    "channels_last_3d",
+    "strided",
+    "sparse_coo",
+    "sparse_csr",
+    "sparse_csc",
+    "sparse_bsr",
+    "jagged",
+]

@@ -28,14 +28,20 @@ def disabled(func, types, args=(), kwargs=None):
 
 # -- public functions
 
+
 def public(function, module: str | None = None, name: str | None = None, face=None):
     """The function with its handlers asked first; one written in Python gets an object in front of it. `face`: what the
     handlers are given, if it is not the result itself."""
     made = _call.public(function) if face is None else _call.public(function, face)
     if made is not function:
-        if type(function) is FunctionType:                      # nearly all, and there are 1300
-            told = {"__name__": function.__name__, "__qualname__": function.__qualname__, "__module__": function.__module__,
-                    "__doc__": function.__doc__, **function.__dict__}
+        if type(function) is FunctionType:  # nearly all, and there are 1300
+            told = {
+                "__name__": function.__name__,
+                "__qualname__": function.__qualname__,
+                "__module__": function.__module__,
+                "__doc__": function.__doc__,
+                **function.__dict__,
+            }
             vars(made).update({name: told[name] for name in TOLD if name in told})
         else:
             vars(made).update({name: getattr(function, name) for name in TOLD if hasattr(function, name)})
@@ -69,8 +75,16 @@ def publish_methods(names) -> None:
 
 # the functions that operators show to handlers, where they are not the operators themselves
 _FACES = {f"__{name}__": name for name in "add sub mul matmul pow eq ne lt le gt ge neg abs".split()}
-_FACES.update(__radd__="add", __rmul__="mul", __truediv__="div", __mod__="remainder", __iadd__="add_", __isub__="sub_",
-              __imul__="mul_", __itruediv__="div_")
+_FACES.update(
+    __radd__="add",
+    __rmul__="mul",
+    __truediv__="div",
+    __mod__="remainder",
+    __iadd__="add_",
+    __isub__="sub_",
+    __imul__="mul_",
+    __itruediv__="div_",
+)
 
 
 # -- asking
@@ -81,7 +95,8 @@ def _separate_operands(args):
     return (args[0], *args[1]) if len(args) == 2 and type(args[1]) in (tuple, list) and isinstance(args[0], str) else args
 
 
-_SEPARATE = {"einsum": _separate_operands}      # what handlers are shown, of functions that take one thing in several forms
+_SEPARATE = {"einsum": _separate_operands}  # what handlers are shown, of functions that take one thing in several forms
+
 
 def ask(function, args: tuple, kwargs: dict):
     """A call with foreign operands, or under a function mode: what the handlers make of it, or PROCEED."""
@@ -153,6 +168,7 @@ def public_name(op):
 
 
 # -- settings
+
 
 class asking:
     """Inside: subclasses of Tensor (NO_SUBCLASSES), function modes as well (NOTHING), or nothing (PLAIN) go unasked."""
@@ -287,11 +303,13 @@ def plain_tensors(*classes) -> None:
         kind.__torch_function__ = disabled
 
 
-_UNASKED = set("""
+_UNASKED = set(
+    """
 __class__ __dict__ __weakref__ __hash__ __new__ __init__ __init_subclass__ __torch_function__ __doc__ __module__ __slots__
 __array_priority__ __iter__ as_subclass is_sparse is_sparse_csr is_quantized is_mkldnn is_nested __format__ __index__
 is_mps is_xpu is_xla is_ipu is_mtia is_maia is_vulkan
-""".split())
+""".split()
+)
 
 
 def set_handlers(cls) -> None:
@@ -315,8 +333,10 @@ CALLABLES = type(_call.public(len)).__module__  # callables of C ask by themselv
 
 def _stand_in(own):
     """A function apart from `own` that does the same: it carries the question for a subclass."""
+
     def method(*args, **kwargs):
         return own(*args, **kwargs)
+
     return method
 
 

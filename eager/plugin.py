@@ -57,14 +57,28 @@ class DeviceStorage(UntypedStorage):
 
 class _Table(ctypes.Structure):
     _fields_ = [
-        ("abi", ctypes.c_int), ("name", ctypes.c_char_p), ("count", ctypes.CFUNCTYPE(ctypes.c_int)),
+        ("abi", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+        ("count", ctypes.CFUNCTYPE(ctypes.c_int)),
         ("alloc", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_long)),
         ("release", ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)),
         ("upload", ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_long, ctypes.c_void_p, ctypes.c_long)),
         ("download", ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_long, ctypes.c_void_p, ctypes.c_long)),
-        ("run", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(plugin_abi.Tensor), ctypes.c_int,
-                                 ctypes.POINTER(plugin_abi.Tensor), ctypes.c_int, ctypes.POINTER(ctypes.c_double),
-                                 ctypes.c_int))]
+        (
+            "run",
+            ctypes.CFUNCTYPE(
+                ctypes.c_void_p,
+                ctypes.c_int,
+                ctypes.c_char_p,
+                ctypes.POINTER(plugin_abi.Tensor),
+                ctypes.c_int,
+                ctypes.POINTER(plugin_abi.Tensor),
+                ctypes.c_int,
+                ctypes.POINTER(ctypes.c_double),
+                ctypes.c_int,
+            ),
+        ),
+    ]
 
 
 def load_device(source: str, flags=()) -> Runtime:
@@ -174,8 +188,16 @@ class Runtime:
         if not all(t._device.type == self.name for t in (*ins, *outs)):
             return False
         index = outs[0]._device.index or 0
-        told = self.table.run(index, op.name.encode(), plugin_abi.structs([self.struct(t) for t in outs]), len(outs),
-                              plugin_abi.structs([self.struct(t) for t in ins]), len(ins), plugin_abi.doubles(numbers), len(numbers))
+        told = self.table.run(
+            index,
+            op.name.encode(),
+            plugin_abi.structs([self.struct(t) for t in outs]),
+            len(outs),
+            plugin_abi.structs([self.struct(t) for t in ins]),
+            len(ins),
+            plugin_abi.doubles(numbers),
+            len(numbers),
+        )
         if told == plugin_abi.NO_KERNEL:
             return False
         if told:
@@ -221,8 +243,11 @@ def answered(what: str, t: Tensor, *more):
 def placed(found, place: device):
     """Tensors of the host (and tuples of them) on a device."""
     if isinstance(found, tuple):
-        return type(found)._make(placed(f, place) for f in found) if hasattr(found, "_make") else tuple(
-            placed(f, place) for f in found)
+        return (
+            type(found)._make(placed(f, place) for f in found)
+            if hasattr(found, "_make")
+            else tuple(placed(f, place) for f in found)
+        )
     return OPS["transfer"](found, place) if isinstance(found, Tensor) and found._device is cpu else found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from . import dtypes
 
 
-OWN = "torch", __name__.partition(".")[0]      # packages whose classes print as tensors
+OWN = "torch", __name__.partition(".")[0]  # packages whose classes print as tensors
 
 
 class Options:
@@ -21,9 +21,7 @@ class Options:
 _PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
 
 
-def set_printoptions(
-    precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None
-) -> None:
+def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None) -> None:
     if profile is not None:
         Options.precision, Options.threshold, Options.edgeitems, Options.linewidth = _PROFILES[profile]
     for name, value in dict(precision=precision, threshold=threshold, edgeitems=edgeitems, linewidth=linewidth).items():

@@ -76,9 +76,7 @@ class Generator:
             raise TypeError(f"RNG state must be a torch.ByteTensor, got {state.dtype}")
         raw = np.ascontiguousarray(state._values("set_state()"))
         if raw.dtype != np.uint8 or raw.size != _STATE.size:
-            raise RuntimeError(
-                f"RNG state must be a uint8 tensor of {_STATE.size} elements, got {state.dtype} of {raw.size}"
-            )
+            raise RuntimeError(f"RNG state must be a uint8 tensor of {_STATE.size} elements, got {state.dtype} of {raw.size}")
         self._seed, self._next = _STATE.unpack(raw.tobytes())
         return self
 

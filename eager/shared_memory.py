@@ -25,6 +25,7 @@ class SharedFile:
             fd = os.memfd_create("flambeau", os.MFD_CLOEXEC)
         else:
             import tempfile
+
             fd, path = tempfile.mkstemp(prefix="flambeau-")
             os.unlink(path)
         os.ftruncate(fd, nbytes)

@@ -26,6 +26,6 @@ def parameters(fn: Callable) -> list[Parameter]:
     if not plain or fn.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
         return [Parameter(p.name, p.default, p.annotation) for p in inspect.signature(fn).parameters.values()]
     code, given = fn.__code__, fn.__defaults__ or ()
-    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
-    defaults = {**dict(zip(names[code.co_argcount - len(given):code.co_argcount], given)), **(fn.__kwdefaults__ or {})}
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    defaults = {**dict(zip(names[code.co_argcount - len(given) : code.co_argcount], given)), **(fn.__kwdefaults__ or {})}
     return [Parameter(name, defaults.get(name, REQUIRED), fn.__annotations__.get(name, REQUIRED)) for name in names]

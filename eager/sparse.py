@@ -12,8 +12,18 @@ from .sizes import Size
 from .tensor import Tensor
 
 
-def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
-                      check_invariants=None, is_coalesced=None):
+def sparse_coo_tensor(
+    indices,
+    values=None,
+    size=None,
+    *,
+    dtype=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    check_invariants=None,
+    is_coalesced=None,
+):
     """Values (nnz, ...) at places `indices` (sparse dims, nnz); values at one place add up. `sparse_coo_tensor(size)` is empty.
     Places outside of `size` raise a RuntimeError."""
     if requires_grad:
@@ -26,8 +36,10 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
     if indices.dim() != 2:
         raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {tuple(indices.shape)}")
     if not values.dim() or indices.shape[1] != values.shape[0]:
-        raise RuntimeError(f"indices and values must have same nnz, but got nnz from indices: {indices.shape[1]}, nnz from "
-                           f"values: {values.shape[0] if values.dim() else 'a number'}")
+        raise RuntimeError(
+            f"indices and values must have same nnz, but got nnz from indices: {indices.shape[1]}, nnz from "
+            f"values: {values.shape[0] if values.dim() else 'a number'}"
+        )
     ends = (indices.amax(1) + 1).tolist() if indices.shape[1] else [0] * indices.shape[0]
     shape = Size(ends + list(values.shape[1:])) if size is None else Size(size)
     _check(indices, ends, values, shape)
@@ -37,14 +49,17 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
 def _check(indices, ends, values, shape):
     sparse, dense = indices.shape[0], values.dim() - 1
     if len(shape) != sparse + dense:
-        raise RuntimeError(f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(shape)}, sparse_dim = "
-                           f"{sparse}, dense_dim = {dense}")
+        raise RuntimeError(
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(shape)}, sparse_dim = "
+            f"{sparse}, dense_dim = {dense}"
+        )
     if tuple(shape[sparse:]) != tuple(values.shape[1:]):
         raise RuntimeError(f"values has incorrect size, expected {list(shape[sparse:])} behind nnz, got {list(values.shape[1:])}")
     for dim, end in enumerate(ends):
         if end > shape[dim]:
-            raise RuntimeError(f"size is inconsistent with indices: for dim {dim}, size is {shape[dim]} but found index "
-                               f"{end - 1}")
+            raise RuntimeError(
+                f"size is inconsistent with indices: for dim {dim}, size is {shape[dim]} but found index {end - 1}"
+            )
         if indices.shape[1] and indices[dim].min().item() < 0:
             raise RuntimeError(f"found negative index {indices[dim].min().item()} for dim {dim}")
 
@@ -61,8 +76,10 @@ class SparseTensor:
         raise AttributeError(f"sparse tensors have no {name!r} in flambeau: call to_dense() first")
 
     def __repr__(self):
-        return f"tensor(indices={self._places},\n       values={self._numbers},\n       size={tuple(self.shape)}, " \
-               f"nnz={self._nnz()}, layout={self.layout})"
+        return (
+            f"tensor(indices={self._places},\n       values={self._numbers},\n       size={tuple(self.shape)}, "
+            f"nnz={self._nnz()}, layout={self.layout})"
+        )
 
     dtype = property(lambda self: self._numbers.dtype)
     device = property(lambda self: self._numbers.device)
@@ -117,7 +134,7 @@ class SparseTensor:
             flat = flat * size + places
         places, which = api.unique(flat, return_inverse=True)
         values = _added((len(places), *self._numbers.shape[1:]), (which,), self._numbers)
-        return SparseTensor(api.stack(api.unravel_index(places, self.shape[:self.sparse_dim()])), values, self.shape, True)
+        return SparseTensor(api.stack(api.unravel_index(places, self.shape[: self.sparse_dim()])), values, self.shape, True)
 
     def to_dense(self, *, masked_grad=None):
         return _added(self.shape, tuple(self._places), self._numbers)

@@ -4,14 +4,42 @@
 from . import overrides
 from .frontend import polynomials
 from .frontend.bessel import (
-    airy_ai, bessel_j0, bessel_j1, bessel_y0, bessel_y1, modified_bessel_i0, modified_bessel_i1, modified_bessel_k0,
-    modified_bessel_k1, scaled_modified_bessel_k0, scaled_modified_bessel_k1, spherical_bessel_j0,
+    airy_ai,
+    bessel_j0,
+    bessel_j1,
+    bessel_y0,
+    bessel_y1,
+    modified_bessel_i0,
+    modified_bessel_i1,
+    modified_bessel_k0,
+    modified_bessel_k1,
+    scaled_modified_bessel_k0,
+    scaled_modified_bessel_k1,
+    spherical_bessel_j0,
 )
 from .frontend.elementwise import erf, erfc, erfinv, exp2, expm1, log1p, log_softmax, round, softmax
 from .frontend.reductions import logsumexp
 from .frontend.special import (
-    digamma, entr, erfcx, i0, i0e, i1, i1e, igamma as gammainc, igammac as gammaincc, lgamma as gammaln, log_ndtr, logit,
-    mvlgamma as multigammaln, ndtr, ndtri, polygamma, sinc, xlog1py, xlogy, zeta,
+    digamma,
+    entr,
+    erfcx,
+    i0,
+    i0e,
+    i1,
+    i1e,
+    igamma as gammainc,
+    igammac as gammaincc,
+    lgamma as gammaln,
+    log_ndtr,
+    logit,
+    mvlgamma as multigammaln,
+    ndtr,
+    ndtri,
+    polygamma,
+    sinc,
+    xlog1py,
+    xlogy,
+    zeta,
 )
 from .frontend.elementwise import sigmoid as expit
 

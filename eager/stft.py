@@ -23,12 +23,25 @@ def _window(window, win_length, n_fft, like):
     return pad(w, ((left, n_fft - win_length - left),), 0) if win_length < n_fft else w
 
 
-def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect",
-         normalized=False, onesided=None, return_complex=None, align_to_window=None):
+def stft(
+    input,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    center=True,
+    pad_mode="reflect",
+    normalized=False,
+    onesided=None,
+    return_complex=None,
+    align_to_window=None,
+):
     """Short-time transforms: (*, frequencies, frames)."""
     if return_complex is None and not input.dtype.is_complex:
-        raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further "
-                           "require that return_complex=True in a future PyTorch release.")
+        raise RuntimeError(
+            "stft requires the return_complex parameter be given for real inputs, and will further "
+            "require that return_complex=True in a future PyTorch release."
+        )
     if align_to_window is not None:
         raise RuntimeError("stft: align_to_window is not supported: frames are as long as n_fft; leave it out")
     hop, length = hop_length or n_fft // 4, win_length or n_fft
@@ -41,8 +54,18 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     return out if return_complex or return_complex is None else c.view_as_real(out.contiguous())
 
 
-def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
-          length=None, return_complex=False):
+def istft(
+    input,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    center=True,
+    normalized=False,
+    onesided=None,
+    length=None,
+    return_complex=False,
+):
     """The signal whose short-time transforms fit best: overlapping frames added, divided by the windows' squares."""
     hop, width = hop_length or n_fft // 4, win_length or n_fft
     x = (input.unsqueeze(0) if input.ndim == 2 else input).transpose(1, 2)
@@ -61,7 +84,7 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     if end > total:
         signal, weight = (pad(t, tuple((0, 0) for _ in t.shape[:-1]) + ((0, end - total),), 0) for t in (signal, weight))
     signal, weight = signal[..., start:end], weight[start:end]
-    if bool((weight[:min(end, total) - start].abs() < 1e-11).any()):
+    if bool((weight[: min(end, total) - start].abs() < 1e-11).any()):
         raise RuntimeError("window overlap add min: 1")
     out = signal / weight.clamp(min=1e-11) if end > total else signal / weight
     return out.squeeze(0) if input.ndim == 2 else out

@@ -273,5 +273,5 @@ def flat_bytes(array: np.ndarray) -> np.ndarray:
 def strided(flat: np.ndarray, dtype: np.dtype, sizes, strides, offset: int) -> np.ndarray:
     """The array with this geometry (in elements) over flat bytes."""
     step = dtype.itemsize
-    offset = 0 if 0 in sizes else offset        # numpy refuses an empty array that starts at the very end
+    offset = 0 if 0 in sizes else offset  # numpy refuses an empty array that starts at the very end
     return np.ndarray(sizes, dtype, flat, offset * step, tuple([s * step for s in strides]))

@@ -79,13 +79,7 @@ class Tensor:
     def _alias(self) -> Tensor:
         """Another tensor over the same bytes, without history."""
         t = _new(Tensor)
-        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn = (
-            self._array,
-            self._dtype,
-            self._device,
-            False,
-            None,
-        )
+        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn = (self._array, self._dtype, self._device, False, None)
         t._storage = self._ensure_storage()
         t._view = None if self._view is None or not self.is_inference() else INFERENCE
         t._geometry = self._geometry
@@ -179,7 +173,7 @@ class Tensor:
     is_cpu = property(lambda self: self._device.type == "cpu")
     is_meta = property(lambda self: self._device.type == "meta")
     is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = False
-    is_mps = is_xpu = is_xla = is_ipu = is_mtia = is_maia = is_vulkan = False        # places that do not exist here
+    is_mps = is_xpu = is_xla = is_ipu = is_mtia = is_maia = is_vulkan = False  # places that do not exist here
     names = property(lambda self: (None,) * self.ndim)
     name = property(lambda self: None)
 
@@ -246,11 +240,15 @@ class Tensor:
     def __cuda_array_interface__(self) -> dict:
         """Where other libraries find a CUDA tensor's memory (version 2 of that protocol)."""
         if self._device.type != "cuda":
-            raise AttributeError(f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} If CUDA data is "
-                                 "required use tensor.cuda() to copy tensor to device memory.")
+            raise AttributeError(
+                f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} If CUDA data is "
+                "required use tensor.cuda() to copy tensor to device memory."
+            )
         if self.requires_grad:
-            raise RuntimeError("Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't "
-                               "required, use var.detach() to get Variable that doesn't require grad.")
+            raise RuntimeError(
+                "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't "
+                "required, use var.detach() to get Variable that doesn't require grad."
+            )
         return self._storage.runtime.interface(self)
 
     @property
@@ -286,8 +284,9 @@ class Tensor:
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         if not isinstance(requires_grad, bool):
-            raise TypeError("requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
-                            f"{type(requires_grad).__name__}")
+            raise TypeError(
+                f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}"
+            )
         if self._grad_fn is not None:
             if not requires_grad:
                 raise RuntimeError(
@@ -466,8 +465,10 @@ def _check_grad(t: Tensor, value) -> None:
 def values_on_host(tensor: Tensor, what: str) -> np.ndarray:
     """The numbers of a tensor in a device's memory, as a copy; arrays that ought to share its memory are refused."""
     if what in ("numpy()", "__array__", "__array__()"):
-        raise TypeError(f"can't convert {tensor._device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
-                        "host memory first.")
+        raise TypeError(
+            f"can't convert {tensor._device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+            "host memory first."
+        )
     return tensor._storage.runtime.read(tensor)
 
 
@@ -483,24 +484,11 @@ def read_of_fake(tensor: Tensor, what: str, *more):
 
 
 def fake_tensor(
-    sizes,
-    strides=None,
-    dtype=dtypes.float32,
-    device=_cpu,
-    requires_grad: bool = False,
-    storage: Storage | None = None,
-    offset=0,
+    sizes, strides=None, dtype=dtypes.float32, device=_cpu, requires_grad: bool = False, storage: Storage | None = None, offset=0
 ) -> Tensor:
     """A tensor without bytes. `strides=None` means contiguous; a `storage` makes it an alias of the others in it."""
     t = _new(Tensor)
-    t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._view = (
-        None,
-        dtype,
-        device,
-        requires_grad,
-        None,
-        None,
-    )
+    t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._view = (None, dtype, device, requires_grad, None, None)
     t._geometry = (tuple(sizes), None if strides is None else tuple(strides), offset)
     t._storage = storage if storage is not None else Storage(None, device=device)
     return t

@@ -61,8 +61,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1):
-    return F.binary_cross_entropy_with_logits(input, target, weight, reduction=_reduction(reduction),
-                                              pos_weight=pos_weight)
+    return F.binary_cross_entropy_with_logits(input, target, weight, reduction=_reduction(reduction), pos_weight=pos_weight)
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
@@ -130,6 +129,7 @@ def unsafe_chunk(input, chunks, dim=0):
 
 # -- arithmetic of sizes, which may be symbolic
 
+
 def sym_int(a):
     return math.trunc(a) if isinstance(a, float) else a
 
@@ -167,8 +167,9 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
     if shared and (layout not in (None, strided) or pin_memory or device_of(device).type != "cpu"):
         raise RuntimeError("from_file(shared=True): a file's own memory is strided, not pinned and on the cpu")
     if shared:
-        return api.from_numpy(np.memmap(filename, kind.numpy, "r+" if _long_enough(filename, size * kind.itemsize)
-                                        else "w+", shape=(size,)))
+        return api.from_numpy(
+            np.memmap(filename, kind.numpy, "r+" if _long_enough(filename, size * kind.itemsize) else "w+", shape=(size,))
+        )
     with open(filename, "rb") as file:
         data = file.read(size * kind.itemsize)
     if len(data) < size * kind.itemsize:
@@ -182,12 +183,22 @@ def _long_enough(filename, count):
 
 
 _FOUND = {**aten_ops.FUNCTIONS, **view_copy.FUNCTIONS, **factorisations.FUNCTIONS, "as_strided_": tensor_methods.as_strided_}
-_METHODS = {**tensor_methods.METHODS, **factorisations.METHODS, "narrow_copy": view_copy.FUNCTIONS["narrow_copy"],
-            "nonzero_static": aten_ops.nonzero_static, "prelu": prelu, "unsafe_split": unsafe_split, "unsafe_chunk": unsafe_chunk,
-            "unsafe_split_with_sizes": split_with_sizes}
+_METHODS = {
+    **tensor_methods.METHODS,
+    **factorisations.METHODS,
+    "narrow_copy": view_copy.FUNCTIONS["narrow_copy"],
+    "nonzero_static": aten_ops.nonzero_static,
+    "prelu": prelu,
+    "unsafe_split": unsafe_split,
+    "unsafe_chunk": unsafe_chunk,
+    "unsafe_split_with_sizes": split_with_sizes,
+}
 globals().update(_FOUND)
-__all__ = [name for name, f in list(globals().items()) if callable(f) and getattr(f, "__module__", "") == __name__
-           and not name.startswith("_")] + [*_FOUND, "stft", "istft"]
+__all__ = [
+    name
+    for name, f in list(globals().items())
+    if callable(f) and getattr(f, "__module__", "") == __name__ and not name.startswith("_")
+] + [*_FOUND, "stft", "istft"]
 overrides.publish(globals(), [name for name in __all__ if not name.startswith("sym_") and name != "from_file"])
 install_methods(_METHODS)
 overrides.publish_methods([*_METHODS])

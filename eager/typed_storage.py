@@ -204,9 +204,7 @@ LEGACY = {
     f"{old}Storage": type(f"{old}Storage", (TypedStorage,), {"_dtype": dtypes.BY_NAME[name], "__module__": __name__})
     for old, name in _OLD_NAMES.items()
 }
-STORAGE_NAMES = {
-    cls._dtype: name for name, cls in LEGACY.items()
-}  # types without one are named in files by themselves
+STORAGE_NAMES = {cls._dtype: name for name, cls in LEGACY.items()}  # types without one are named in files by themselves
 globals().update(LEGACY)
 
 
@@ -222,9 +220,7 @@ def storage(self) -> TypedStorage:
 
 def share_memory_(self) -> Tensor:
     """Moves the bytes to memory that other processes can map; every tensor over the storage moves along."""
-    importlib.import_module(
-        f"{__package__}.multiprocessing"
-    )  # from now on processes are sent descriptors, not copies
+    importlib.import_module(f"{__package__}.multiprocessing")  # from now on processes are sent descriptors, not copies
     _real(self, "share_memory_()")._ensure_storage().share_memory_()
     return self
 
@@ -240,11 +236,4 @@ def _real(tensor, what: str) -> Tensor:
     return tensor
 
 
-install_methods(
-    {
-        "storage": storage,
-        "_typed_storage": storage,
-        "share_memory_": share_memory_,
-        "is_shared": is_shared,
-    }
-)
+install_methods({"storage": storage, "_typed_storage": storage, "share_memory_": share_memory_, "is_shared": is_shared})

@@ -26,6 +26,7 @@ def options(doc, arguments, steps, **more):
 def digits():
     """(images, labels) to train on and (images, labels) to validate with: 1,437 and 360 images of 1 x 8 x 8 in [0, 1]."""
     from sklearn.datasets import load_digits
+
     x, y = load_digits(return_X_y=True)
     images = torch.tensor(x.reshape(-1, 1, 8, 8) / 16, dtype=torch.float32)
     labels = torch.tensor(y)

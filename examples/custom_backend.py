@@ -83,12 +83,17 @@ def main(arguments=None):
     traced = fx.symbolic_trace(model)
     layers = [node.target for node in traced.graph.nodes if node.op == "call_module"]
     right = common.accuracy(model, images, labels)
-    claims = [("the captured graph has the ops of forward", found["ops"], found["ops"].get("linear") == 3 and same),
-              ("multiplications of one call", found["products"], found["products"] == 360 * (2 * 64 * 64 + 64 * 10)),
-              ("one pair became one call", f"{found['replaced']}, called {found['calls']} times",
-               found["replaced"] == 1 and found["calls"] == options.steps),
-              ("symbolic_trace sees the layers", layers, layers == ["inner", "outer", "head"]),
-              ("the loss falls", f"{losses[0]:.2f} -> {losses[-1]:.2f}", losses[-1] < losses[0])]
+    claims = [
+        ("the captured graph has the ops of forward", found["ops"], found["ops"].get("linear") == 3 and same),
+        ("multiplications of one call", found["products"], found["products"] == 360 * (2 * 64 * 64 + 64 * 10)),
+        (
+            "one pair became one call",
+            f"{found['replaced']}, called {found['calls']} times",
+            found["replaced"] == 1 and found["calls"] == options.steps,
+        ),
+        ("symbolic_trace sees the layers", layers, layers == ["inner", "outer", "head"]),
+        ("the loss falls", f"{losses[0]:.2f} -> {losses[-1]:.2f}", losses[-1] < losses[0]),
+    ]
     if not options.short:
         claims.append(("90% of 360 held-out digits are right", f"{right:.1%}", right >= 0.9))
     return common.check(claims)

@@ -17,6 +17,7 @@ from flambeau.nn import functional as F
 
 # -- an op by a formula: x + sin(a x)^2 / a
 
+
 @extend.pointwise(promote="float")
 def snake(s, x, a):
     return x + s.sin(a * x) * s.sin(a * x) / a
@@ -86,7 +87,7 @@ def smooth(x, decay, backwards=False):
 
 @smooth.grad("x")
 def _(g, x, decay, backwards):
-    return smooth(g, decay, not backwards)          # the transposed sum runs the other way
+    return smooth(g, decay, not backwards)  # the transposed sum runs the other way
 
 
 @smooth.samples
@@ -95,6 +96,7 @@ def _(make):
 
 
 # -- a network that uses both
+
 
 class Follower(nn.Module):
     def __init__(self, width=32):
@@ -135,9 +137,11 @@ def main(arguments=None):
         optimizer.step()
         losses.append(loss.item())
     graphs = after["graphs"] - before["graphs"]
-    claims = [("samples agree with finite differences, twice differentiated", f"{checked[0]} and {checked[1]}", min(checked) > 0),
-              ("compiled is eager", f"worst difference {apart:.1e}, {graphs} graph", apart < 1e-5 and graphs == 1),
-              ("the loss falls", f"{losses[0]:.3f} -> {losses[-1]:.3f}", losses[-1] < losses[0])]
+    claims = [
+        ("samples agree with finite differences, twice differentiated", f"{checked[0]} and {checked[1]}", min(checked) > 0),
+        ("compiled is eager", f"worst difference {apart:.1e}, {graphs} graph", apart < 1e-5 and graphs == 1),
+        ("the loss falls", f"{losses[0]:.3f} -> {losses[-1]:.3f}", losses[-1] < losses[0]),
+    ]
     if not options.short:
         noise = F.mse_loss(noisy, clean).item()
         claims.append(("half of the noise is gone", f"{losses[-1]:.3f} of {noise:.3f}", losses[-1] < noise / 2))

@@ -41,11 +41,13 @@ def main(arguments=None):
     fallbacks = {r: n for r, n in torch.compiler.counters()["fallbacks"].items() if r.startswith("toy")}
     print(f"  the device ran {toy.ran}")
     print("  " + "\n  ".join(f"{reason} ({times} times)" for reason, times in fallbacks.items()))
-    claims = [("training on the device is training on the host", f"worst difference of losses {apart:.1e}", apart < 1e-4),
-              ("the loss falls", f"{seen[1][0]:.3f} -> {seen[1][-1]:.3f}", seen[1][-1] < seen[1][0]),
-              ("parameters and gradients stay there", there[0].weight.device, there[0].weight.grad.device.type == "toy"),
-              ("products ran there", toy.ran.get("matmul", 0), toy.ran.get("matmul", 0) >= 2 * options.steps),
-              ("views and writes through them work", moved.tolist(), moved.tolist() == [[0, 11, 12], [3, 14, 15]])]
+    claims = [
+        ("training on the device is training on the host", f"worst difference of losses {apart:.1e}", apart < 1e-4),
+        ("the loss falls", f"{seen[1][0]:.3f} -> {seen[1][-1]:.3f}", seen[1][-1] < seen[1][0]),
+        ("parameters and gradients stay there", there[0].weight.device, there[0].weight.grad.device.type == "toy"),
+        ("products ran there", toy.ran.get("matmul", 0), toy.ran.get("matmul", 0) >= 2 * options.steps),
+        ("views and writes through them work", moved.tolist(), moved.tolist() == [[0, 11, 12], [3, 14, 15]]),
+    ]
     return common.check(claims)
 
 

@@ -27,7 +27,7 @@ class Majority(nn.Module):
         x = self.symbols(tokens)
         batch, length, width = x.shape
         mixed = F.scaled_dot_product_attention(self.query.expand(batch, 1, width), x, x)
-        return self.head(mixed.squeeze(1) * length ** 0.5)
+        return self.head(mixed.squeeze(1) * length**0.5)
 
 
 def sequences(count, length):
@@ -62,8 +62,10 @@ def main(arguments=None):
             right.append((step(tokens).argmax(1) == winners).float().mean().item())
     told = torch.compiler.explain(model, backend="eager", dynamic=True)(sequences(4, 9)[0])
     print("\n".join(f"  guard: {line}" for line in told.guards if "tokens" in line))
-    claims = [("lengths share their code", f"{graphs} graphs for {len(set(lengths))} lengths", graphs <= 2),
-              ("the loss falls", f"{losses[0]:.2f} -> {losses[-1]:.2f}", options.short or losses[-1] < losses[0])]
+    claims = [
+        ("lengths share their code", f"{graphs} graphs for {len(set(lengths))} lengths", graphs <= 2),
+        ("the loss falls", f"{losses[0]:.2f} -> {losses[-1]:.2f}", options.short or losses[-1] < losses[0]),
+    ]
     if not options.short:
         claims.append(("lengths that were never trained on work", ", ".join(f"{r:.0%}" for r in right), min(right) > 0.8))
     return common.check(claims)

@@ -75,10 +75,19 @@ def build(model, images, folder):
     given = list(values.values())
     (folder / "inputs.bin").write_bytes(b"".join(t.numpy().tobytes() for t in given))
     sizes = [str(t.numel()) for t in given] + [str(10 * len(images))]
-    (folder / "main.cpp").write_text(MAIN % {
-        "sizes": ", ".join(sizes), "buffers": len(sizes), "symbols": ", ".join(symbols(exported, values))})
-    command = [toolchain.compiler(), "-O2", "-w", "-std=c++17", *toolchain.ISA_FLAGS[toolchain.isa()],
-               str(folder / "main.cpp"), "-o", str(folder / "classify")]
+    (folder / "main.cpp").write_text(
+        MAIN % {"sizes": ", ".join(sizes), "buffers": len(sizes), "symbols": ", ".join(symbols(exported, values))}
+    )
+    command = [
+        toolchain.compiler(),
+        "-O2",
+        "-w",
+        "-std=c++17",
+        *toolchain.ISA_FLAGS[toolchain.isa()],
+        str(folder / "main.cpp"),
+        "-o",
+        str(folder / "classify"),
+    ]
     subprocess.run(command, check=True)
     return exported
 
@@ -103,8 +112,9 @@ def main(arguments=None):
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(options.out or temporary)
         exported = build(model, images, folder)
-        told = subprocess.run([str(folder / "classify"), str(folder / "inputs.bin"), str(len(images))], check=True,
-                              capture_output=True, text=True).stdout.split()
+        told = subprocess.run(
+            [str(folder / "classify"), str(folder / "inputs.bin"), str(len(images))], check=True, capture_output=True, text=True
+        ).stdout.split()
         linked = subprocess.run(["ldd", str(folder / "classify")], capture_output=True, text=True).stdout
     with torch.no_grad():
         wanted = model(images)
@@ -113,9 +123,14 @@ def main(arguments=None):
     agree = (found == wanted.argmax(1)).float().mean().item()
     for name, kind, what in exported.buffers:
         print(f"  {kind:6} {name}: {what}")
-    claims = [("the program says what the network says", f"{agree:.1%} of labels, probabilities within {apart:.1e}",
-               agree > 0.995 and apart < 1e-4),
-              ("it needs no Python", f"{len(linked.splitlines())} system libraries", "python" not in linked)]
+    claims = [
+        (
+            "the program says what the network says",
+            f"{agree:.1%} of labels, probabilities within {apart:.1e}",
+            agree > 0.995 and apart < 1e-4,
+        ),
+        ("it needs no Python", f"{len(linked.splitlines())} system libraries", "python" not in linked),
+    ]
     if not options.short:
         right = (found == labels).float().mean().item()
         claims.append(("90% of 360 held-out digits are right", f"{right:.1%}", right >= 0.9))

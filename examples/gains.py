@@ -32,9 +32,15 @@ class Inverted(nn.Module):
         super().__init__()
         wide = 6 * channels
         self.layers = nn.Sequential(
-            nn.Conv2d(channels, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU6(),
-            nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False), nn.BatchNorm2d(wide), nn.ReLU6(),
-            nn.Conv2d(wide, out, 1, bias=False), nn.BatchNorm2d(out))
+            nn.Conv2d(channels, wide, 1, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.ReLU6(),
+            nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.ReLU6(),
+            nn.Conv2d(wide, out, 1, bias=False),
+            nn.BatchNorm2d(out),
+        )
         self.residual = stride == 1 and channels == out
 
     def forward(self, x):
@@ -43,15 +49,33 @@ class Inverted(nn.Module):
 
 def convnet():
     """Inference of ten mobile blocks on 4 images of 96 x 96."""
-    sizes = [(16, 24, 2), (24, 24, 1), (24, 32, 2), (32, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1), (64, 64, 1), (64, 96, 1),
-             (96, 96, 1)]
-    model = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU6(), *[Inverted(*s) for s in sizes],
-                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(96, 100)).eval()
+    sizes = [
+        (16, 24, 2),
+        (24, 24, 1),
+        (24, 32, 2),
+        (32, 32, 1),
+        (32, 32, 1),
+        (32, 64, 2),
+        (64, 64, 1),
+        (64, 64, 1),
+        (64, 96, 1),
+        (96, 96, 1),
+    ]
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, 2, 1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU6(),
+        *[Inverted(*s) for s in sizes],
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(96, 100),
+    ).eval()
     x = torch.randn(4, 3, 96, 96)
 
     def step():
         with torch.no_grad():
             return model(x)
+
     return step
 
 
@@ -79,6 +103,7 @@ def recurrence():
         loss = model(xs).square().mean()
         loss.backward()
         return loss
+
     return step
 
 
@@ -92,6 +117,7 @@ def optimizer():
     def step():
         adam.step()
         return parameters[0]
+
     return step
 
 
@@ -108,6 +134,7 @@ def gpt_training():
         loss.backward()
         adam.step()
         return loss
+
     return step
 
 
@@ -141,14 +168,20 @@ def bounds(call, took):
     start, native = time.perf_counter(), torch.compiler.native_seconds()
     for _ in range(10):
         call()
-    inside = (torch.compiler.native_seconds() - native) / (time.perf_counter() - start)      # (both on the wall's clock)
-    return {"products": products / machine.flops / took, "memory": sum(k.bytes for k in kernels) / machine.bandwidth / took,
-            "Python": 1 - inside}
+    inside = (torch.compiler.native_seconds() - native) / (time.perf_counter() - start)  # (both on the wall's clock)
+    return {
+        "products": products / machine.flops / took,
+        "memory": sum(k.bytes for k in kernels) / machine.bandwidth / took,
+        "Python": 1 - inside,
+    }
 
 
 def told(shares):
-    texts = {"products": "products, {:.0%} of this machine's peak", "memory": "memory, {:.0%} of this machine's bandwidth",
-             "Python": "Python, {:.0%} of the step"}
+    texts = {
+        "products": "products, {:.0%} of this machine's peak",
+        "memory": "memory, {:.0%} of this machine's bandwidth",
+        "Python": "Python, {:.0%} of the step",
+    }
     name = max(shares, key=shares.get)
     if name == "memory" and shares[name] > 1:
         return f"the caches, {shares[name]:.1f} times this machine's memory bandwidth"

@@ -93,8 +93,25 @@ class GPT(nn.Module):
 def corpus():
     """(training, validation) bytes of the standard library's sources: every tenth file validates."""
     folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
-    packages = ("", "asyncio", "collections", "concurrent/futures", "ctypes", "email", "http", "importlib", "json", "logging",
-                "multiprocessing", "sqlite3", "unittest", "urllib", "xml/dom", "xml/etree", "xml/sax")
+    packages = (
+        "",
+        "asyncio",
+        "collections",
+        "concurrent/futures",
+        "ctypes",
+        "email",
+        "http",
+        "importlib",
+        "json",
+        "logging",
+        "multiprocessing",
+        "sqlite3",
+        "unittest",
+        "urllib",
+        "xml/dom",
+        "xml/etree",
+        "xml/sax",
+    )
     files = sorted(path for name in packages for path in (folder / name).glob("*.py"))
     parts = {False: [], True: []}
     for number, path in enumerate(files):
@@ -113,7 +130,7 @@ def bigram_loss(training, validation):
 def batches(data, rng, count, batch=BATCH):
     for _ in range(count):
         starts = rng.integers(0, len(data) - CONTEXT - 1, batch)
-        rows = np.stack([data[s: s + CONTEXT + 1] for s in starts])
+        rows = np.stack([data[s : s + CONTEXT + 1] for s in starts])
         yield torch.from_numpy(rows[:, :-1].copy()), torch.from_numpy(rows[:, 1:].copy())
 
 
@@ -162,10 +179,16 @@ def train(options, compiled):
             forward_backward += middle - start
             native += native_after - native_before
     after = torch.compiler.counters()
-    result = {"losses": losses, "tokens_per_second": BATCH * CONTEXT / float(np.median(seconds[2:])), "first_step_seconds": first,
-              "native_share": native / forward_backward, "counters_first": counted, "counters_trained": after,
-              "validation": validation_loss(model, validation),
-              "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    result = {
+        "losses": losses,
+        "tokens_per_second": BATCH * CONTEXT / float(np.median(seconds[2:])),
+        "first_step_seconds": first,
+        "native_share": native / forward_backward,
+        "counters_first": counted,
+        "counters_trained": after,
+        "validation": validation_loss(model, validation),
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
     if compiled:
         result.update(sample(original, options))
     return result
@@ -213,8 +236,12 @@ def sample(model, options, length=200):
             weights = F.softmax(call(window)[0, -1] / 0.8, dim=-1)
             tokens.append(int(torch.multinomial(weights, 1, generator=generator)))
     counted = torch.compiler.counters()
-    return {"sample": bytes(tokens).decode("utf-8", "replace"), "sample_lengths": len(lengths),
-            "sample_graphs": counted["graphs"], "sample_breaks": counted["breaks"]}
+    return {
+        "sample": bytes(tokens).decode("utf-8", "replace"),
+        "sample_lengths": len(lengths),
+        "sample_graphs": counted["graphs"],
+        "sample_breaks": counted["breaks"],
+    }
 
 
 def phase(name, options):
@@ -247,6 +274,7 @@ def dry_run(options):
         loss.backward()
         optimizer.step()
         return loss
+
     call = torch.compile(step, backend="triton", options={"dry_run": options.capability})
     tokens = torch.randint(0, VOCABULARY, (BATCH, CONTEXT + 1))
     with torch.compiler.config.patch(strict=True, dump=folder):
@@ -267,8 +295,10 @@ def print_curves(eager, compiled):
 
 def plot(path, eager, compiled, bigram):
     import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
+
     figure, axes = pyplot.subplots(figsize=(8, 4.5))
     steps = range(1, len(eager["losses"]) + 1)
     rates = [f"{run['tokens_per_second']:,.0f} tokens/s" for run in (eager, compiled)]
@@ -289,32 +319,54 @@ def claims(eager, compiled, checked, bigram, options):
     first, trained = compiled["counters_first"], compiled["counters_trained"]
     yield f"losses agree within {LOSS_TOLERANCE:g} at every step", f"worst {loss:.1e}", loss <= LOSS_TOLERANCE
     for step, worst in checked["worst"].items():
-        yield (f"gradients at step {step} agree within {GRADIENT_TOLERANCE:g}",
-               f"worst {worst['difference']:.1e} ({worst['parameter']})", worst["difference"] <= GRADIENT_TOLERANCE)
+        yield (
+            f"gradients at step {step} agree within {GRADIENT_TOLERANCE:g}",
+            f"worst {worst['difference']:.1e} ({worst['parameter']})",
+            worst["difference"] <= GRADIENT_TOLERANCE,
+        )
     if not options.short:
-        yield ("validation loss below the bigram table's and 2.3", f"{compiled['validation']:.3f} against {bigram:.3f}",
-               compiled["validation"] < min(bigram, NATS_LIMIT))
-    yield ("training: one graph, no break, no recompile",
-           f"{trained['graphs']} graph, {sum(trained['breaks'].values())} breaks, {trained['recompiles']} recompiles",
-           first["graphs"] == trained["graphs"] == 1 and not trained["breaks"] and not trained["recompiles"])
+        yield (
+            "validation loss below the bigram table's and 2.3",
+            f"{compiled['validation']:.3f} against {bigram:.3f}",
+            compiled["validation"] < min(bigram, NATS_LIMIT),
+        )
+    yield (
+        "training: one graph, no break, no recompile",
+        f"{trained['graphs']} graph, {sum(trained['breaks'].values())} breaks, {trained['recompiles']} recompiles",
+        first["graphs"] == trained["graphs"] == 1 and not trained["breaks"] and not trained["recompiles"],
+    )
     breaks = sum(compiled["sample_breaks"].values())
-    yield ("generation: at most 2 graphs over 60 or more lengths",
-           f"{compiled['sample_graphs']} graphs, {compiled['sample_lengths']} lengths, {breaks} breaks",
-           compiled["sample_graphs"] <= 2 and compiled["sample_lengths"] >= 60 and not compiled["sample_breaks"])
-    yield ("90% of forward and backward in generated code, no fallback", f"{compiled['native_share']:.1%}",
-           compiled["native_share"] >= NATIVE_SHARE and not trained["fallbacks"])
-    yield ("peak memory not above eager's", f"{compiled['peak_mb']:.0f} MB against {eager['peak_mb']:.0f} MB",
-           compiled["peak_mb"] <= eager["peak_mb"])
+    yield (
+        "generation: at most 2 graphs over 60 or more lengths",
+        f"{compiled['sample_graphs']} graphs, {compiled['sample_lengths']} lengths, {breaks} breaks",
+        compiled["sample_graphs"] <= 2 and compiled["sample_lengths"] >= 60 and not compiled["sample_breaks"],
+    )
+    yield (
+        "90% of forward and backward in generated code, no fallback",
+        f"{compiled['native_share']:.1%}",
+        compiled["native_share"] >= NATIVE_SHARE and not trained["fallbacks"],
+    )
+    yield (
+        "peak memory not above eager's",
+        f"{compiled['peak_mb']:.0f} MB against {eager['peak_mb']:.0f} MB",
+        compiled["peak_mb"] <= eager["peak_mb"],
+    )
 
 
 def show(eager, compiled, checked, bigram, options):
     print_curves(eager, compiled)
-    print(f"\n  validation loss     eager {eager['validation']:.4f}   compiled {compiled['validation']:.4f}"
-          f"   bigram table {bigram:.4f}")
-    print(f"  tokens per second   eager {eager['tokens_per_second']:,.0f}   compiled {compiled['tokens_per_second']:,.0f}"
-          "   (one run after the other; in turn: examples/gains.py)")
-    print(f"  compile seconds     {compiled['counters_first']['compile_seconds']:.2f}"
-          f" (first step {compiled['first_step_seconds']:.2f})")
+    print(
+        f"\n  validation loss     eager {eager['validation']:.4f}   compiled {compiled['validation']:.4f}"
+        f"   bigram table {bigram:.4f}"
+    )
+    print(
+        f"  tokens per second   eager {eager['tokens_per_second']:,.0f}   compiled {compiled['tokens_per_second']:,.0f}"
+        "   (one run after the other; in turn: examples/gains.py)"
+    )
+    print(
+        f"  compile seconds     {compiled['counters_first']['compile_seconds']:.2f}"
+        f" (first step {compiled['first_step_seconds']:.2f})"
+    )
     print(f"\n  sampled text:\n{compiled['sample']}\n")
     plot(options.out / "losses.png", eager, compiled, bigram)
     failed = 0
@@ -322,8 +374,10 @@ def show(eager, compiled, checked, bigram, options):
         failed += not holds
         print(f"  {'ok  ' if holds else 'FAIL'}  {claim}: {seen}")
     kernels = sorted((options.out / "kernels").glob("*/kernels.cpp"))
-    print(f"\n  Look first at {options.out / 'losses.png'}, then at {kernels[0] if kernels else options.out / 'kernels'}:"
-          " every kernel names the lines of examples/gpt.py that it came from.")
+    print(
+        f"\n  Look first at {options.out / 'losses.png'}, then at {kernels[0] if kernels else options.out / 'kernels'}:"
+        " every kernel names the lines of examples/gpt.py that it came from."
+    )
     return failed
 
 

@@ -1,6 +1,6 @@
 """An LSTM that reads digits row by row: sequences of different lengths in one packed batch, and a compiled step.
 
-    python examples/lstm.py              # 300 steps; validates at 90% or more
+python examples/lstm.py              # 300 steps; validates at 90% or more
 """
 
 import common
@@ -47,11 +47,15 @@ def main(arguments=None):
         apart = (whole - model(images)).abs().max().item()
         half = (model.read(images, 4 + torch.arange(len(images)) % 5).argmax(1) == labels).float().mean().item()
     found = common.accuracy(model, images, labels)
-    claims = [("the loss falls", f"{losses[0]:.2f} -> {losses[-1]:.2f}", losses[-1] < losses[0]),
-              ("a packed batch of whole images gives the same", f"worst difference {apart:.1e}", apart < 1e-4)]
+    claims = [
+        ("the loss falls", f"{losses[0]:.2f} -> {losses[-1]:.2f}", losses[-1] < losses[0]),
+        ("a packed batch of whole images gives the same", f"worst difference {apart:.1e}", apart < 1e-4),
+    ]
     if not options.short:
-        claims += [("90% of 360 held-out digits are right", f"{found:.1%}", found >= 0.9),
-                   ("with 4 to 8 rows fewer are", f"{half:.1%}", half < found)]
+        claims += [
+            ("90% of 360 held-out digits are right", f"{found:.1%}", found >= 0.9),
+            ("with 4 to 8 rows fewer are", f"{half:.1%}", half < found),
+        ]
     return common.check(claims)
 
 

@@ -17,9 +17,11 @@ RULES = {}
 
 def rule(*functions):
     """Decorator: what these public functions mean for quantities."""
+
     def register(make):
         RULES.update(dict.fromkeys(functions, make))
         return make
+
     return register
 
 
@@ -32,7 +34,7 @@ class Quantity:
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         if func not in RULES:
-            return NotImplemented                       # a TypeError that names the function
+            return NotImplemented  # a TypeError that names the function
         return RULES[func](func, *args, **(kwargs or {}))
 
     __add__ = lambda self, other: torch.add(self, other)
@@ -103,11 +105,13 @@ def main(arguments=None):
     layer = torch.nn.Linear(4, 3)
     with Calls() as calls:
         torch.relu(layer(torch.ones(2, 4))).sum()
-    claims = [("units follow products", repr(speed), speed.unit == {"m": 1, "s": -1} and speed.value.tolist() == [1.5, 0.5]),
-              ("and sums", repr(torch.sum(energy)), torch.sum(energy).unit == {"kg": 1, "m": 2, "s": -2}),
-              ("different units are refused", wrong, "units differ" in wrong),
-              ("functions without a rule are named", missing, "exp" in missing and "accepted" not in missing),
-              ("a mode sees public functions", dict(calls.counts), calls.counts["linear"] == calls.counts["relu"] == 1)]
+    claims = [
+        ("units follow products", repr(speed), speed.unit == {"m": 1, "s": -1} and speed.value.tolist() == [1.5, 0.5]),
+        ("and sums", repr(torch.sum(energy)), torch.sum(energy).unit == {"kg": 1, "m": 2, "s": -2}),
+        ("different units are refused", wrong, "units differ" in wrong),
+        ("functions without a rule are named", missing, "exp" in missing and "accepted" not in missing),
+        ("a mode sees public functions", dict(calls.counts), calls.counts["linear"] == calls.counts["relu"] == 1),
+    ]
     return common.check(claims)
 
 

@@ -1,6 +1,6 @@
 """A residual network on scikit-learn's digits: convolutions, batch norms and a cosine schedule, compiled.
 
-    python examples/resnet.py            # 300 steps, a few seconds; validates at 97% or more
+python examples/resnet.py            # 300 steps, a few seconds; validates at 97% or more
 """
 
 import common

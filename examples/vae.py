@@ -1,6 +1,6 @@
 """A variational autoencoder of digits: random draws inside of the compiled step, and pictures made from noise.
 
-    python examples/vae.py               # 600 steps; held-out images cost fewer nats than under independent pixels
+python examples/vae.py               # 600 steps; held-out images cost fewer nats than under independent pixels
 """
 
 import common
@@ -23,7 +23,7 @@ class VAE(nn.Module):
         mean, log_variance = self.encoder(x).chunk(2, dim=-1)
         code = mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
         told = F.binary_cross_entropy_with_logits(self.decoder(code), x, reduction="none").sum(-1)
-        apart = 0.5 * (mean ** 2 + log_variance.exp() - log_variance - 1).sum(-1)
+        apart = 0.5 * (mean**2 + log_variance.exp() - log_variance - 1).sum(-1)
         return (told + apart).mean()
 
     def sample(self, count):
@@ -60,12 +60,15 @@ def main(arguments=None):
     torch.manual_seed(5)
     again = model(train[:64]).item()
     print(picture(model.sample(6)))
-    claims = [("the loss falls", f"{losses[0]:.1f} -> {losses[-1]:.1f} nats", losses[-1] < losses[0]),
-              ("compiled and eager draw the same numbers", f"{first:.4f}, {again:.4f}", abs(first - again) < 1e-3)]
+    claims = [
+        ("the loss falls", f"{losses[0]:.1f} -> {losses[-1]:.1f} nats", losses[-1] < losses[0]),
+        ("compiled and eager draw the same numbers", f"{first:.4f}, {again:.4f}", abs(first - again) < 1e-3),
+    ]
     if not options.short:
         baseline = alone.sum(-1).mean().item()
-        claims.append(("held-out images cost fewer nats than independent pixels", f"{found:.1f} < {baseline:.1f}",
-                       found < baseline))
+        claims.append(
+            ("held-out images cost fewer nats than independent pixels", f"{found:.1f} < {baseline:.1f}", found < baseline)
+        )
     return common.check(claims)
 
 

@@ -1,6 +1,6 @@
 """A vision transformer on scikit-learn's digits: 16 patches of 2 x 2, attention, one compiled function per step.
 
-    python examples/vit.py               # 400 steps; validates at 92% or more
+python examples/vit.py               # 400 steps; validates at 92% or more
 """
 
 import common

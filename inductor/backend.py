@@ -15,7 +15,7 @@ from ..runtime import locks, log, compile_log, toolchain
 from ..runtime.errors import InternalError
 from .runtime import graph_cache
 
-SMALL = 24                  # nodes
+SMALL = 24  # nodes
 
 
 def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None, mode: str | None = None) -> Callable:
@@ -47,8 +47,10 @@ def verified(graph: Graph, example_inputs: Sequence, options: dict) -> Callable:
         found = bisect.first_difference(graph, list(example_inputs))
         if found is None:
             raise
-        raise InternalError(f"{error}\n\n{found[0].text()}\n\n{found[0].code}`python -m flambeau bisect SCRIPT` writes a small "
-                            "program that fails alone.") from None
+        raise InternalError(
+            f"{error}\n\n{found[0].text()}\n\n{found[0].code}`python -m flambeau bisect SCRIPT` writes a small "
+            "program that fails alone."
+        ) from None
 
 
 def by_passes(graph: Graph, example_inputs: Sequence, options: dict) -> Callable:
@@ -75,6 +77,7 @@ def describe(graph: Graph, compiled: Callable) -> tuple:
         from .tools import report
     if any(isinstance(n.value, Tensor) and n.value.is_cuda for n in graph.inputs):
         from .triton import target
+
         return target.describe(graph, compiled)
     return report.describe(graph, compiled)
 

@@ -100,12 +100,12 @@ def assemble(functional: FunctionalGraph, inputs: Sequence, constants: Sequence,
     if training is None:
         forward = settled_copy(forward, True)
     writes = tuple((m.input, m.output) for m in functional.mutated)
-    run = final(forward, "forward", target, writes)         # shorter than the backward: the C++ compiler has it sooner
+    run = final(forward, "forward", target, writes)  # shorter than the backward: the C++ compiler has it sooner
     if training is not None:
         training.backward(training.all_reached)
     with compile_log.current().stage("C++ compiler"):
         if target is started:
-            source_hash.fingerprint()                           # asked for when the graph is stored: now it costs no time
+            source_hash.fingerprint()  # asked for when the graph is stored: now it costs no time
         run = settled(run)
         if training is not None:
             training.made = {present: (crossing, settled(back)) for present, (crossing, back) in training.made.items()}
@@ -132,7 +132,7 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
     """joint -> partition; the backward for all gradients present is compiled at once, others when they are met."""
     with compile_log.current().stage("joint graph"):
         joint = joint_of(functional, requires)
-    if not joint.tangents:                  # with them, but no gradient: the results have a history that leads to None
+    if not joint.tangents:  # with them, but no gradient: the results have a history that leads to None
         return None, None
     dump.joint(joint)
     with compile_log.current().stage("partition"):
@@ -144,7 +144,7 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
     needed = [k for k, need in enumerate(requires) if need]
     led_to = [k for k in needed if joint.gradients[k] is not None] or needed
     steps = [joint.steps[k] for k in tangents]
-    del joint                   # `make` would keep it
+    del joint  # `make` would keep it
 
     def make(present: frozenset):
         if present == everything:
@@ -159,7 +159,7 @@ def late_backward(functional, requires: tuple[bool, ...], first: Crossing, prese
     env = functional.graph.env
     with env.sealed() if env is not None else recording(False):
         joint = joint_of(functional, requires, present, first.saved)
-        part = split(joint, read_by_gradients(joint, first.saved))       # the others may change without being asked about
+        part = split(joint, read_by_gradients(joint, first.saved))  # the others may change without being asked about
         crossing = part.crossing()
         name = "backward_" + "_".join(map(str, sorted(present)))
         return crossing, settled(final(part.backward, name, target, (), donated(crossing, first.hidden)))
@@ -182,9 +182,7 @@ def joint_of(functional: FunctionalGraph, requires: tuple[bool, ...], present: f
     return joint
 
 
-def final(
-    graph: Graph, name: str, target: Target, writes: tuple = (), donated: frozenset = frozenset()
-) -> Executable:
+def final(graph: Graph, name: str, target: Target, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
     """decompose -> passes -> the target."""
     with compile_log.current().stage("decompose"):
         graph = decompose(graph, getattr(target, "takes", None))
@@ -252,11 +250,7 @@ def locate(functional: FunctionalGraph, inputs: list, target: Target | None) -> 
         return "the functional graph itself differs:\n" + functional.graph.print_python()
     graph = decompose(functional.graph)
     found = verify.first_difference(graph, lambda g: settled(target(g, "forward")), inputs, 0, 0)
-    return (
-        f"first differing {found}"
-        if found
-        else "each node of the forward alone is right: the backward, or fusion, differs"
-    )
+    return f"first differing {found}" if found else "each node of the forward alone is right: the backward, or fusion, differs"
 
 
 # -- targets: graph -> executable ------------------------------------------------------------------------------------
@@ -264,6 +258,7 @@ def locate(functional: FunctionalGraph, inputs: list, target: Target | None) -> 
 
 def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
     """The Interpreter on the final graph. A forward that fails has written nothing yet: the call is given to eager."""
+
     def run(inputs, seed, base):
         try:
             with recording(False):
@@ -272,6 +267,7 @@ def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset 
             if name != "forward" or isinstance(error, FlambeauError):
                 raise
             raise CheckFailed(str(error)) from error
+
     return run
 
 
@@ -299,13 +295,14 @@ def loops(graph: Graph, name: str, writes: tuple = (), donated: frozenset = froz
 def looped(program) -> Executable:
     """The loop interpreter on one program."""
     with locks.importing:
-        from .loops.interpreter import run as run_program               # few programs are run so
+        from .loops.interpreter import run as run_program  # few programs are run so
     own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
 
     def run(inputs, seed, base):
         with recording(False):
             values = run_program(program, inputs, {"seed": seed, "base": base})
         return [as_tensor(v) if k is None else inputs[k] for k, v in zip(own, values)]
+
     run.overwrites = overwritten(program)
     return run
 
@@ -324,9 +321,7 @@ def started(graph: Graph, name: str, writes: tuple = (), donated: frozenset = fr
         tell_slow("missing", "no C++ compiler was found (CXX, g++, clang++, c++): install g++")
         return loops(graph, name, writes, donated)
     try:
-        return around_outputs(
-            graph, lambda computed, pairs: Loading(loop_program(computed, name, pairs, donated)), writes
-        )
+        return around_outputs(graph, lambda computed, pairs: Loading(loop_program(computed, name, pairs, donated)), writes)
     except Unsupported as lack:
         counters.add("fallbacks", f"kernel: {lack.code}")
         compile_log.current().note(f"{name} is run by the loop interpreter: {lack}")
@@ -359,8 +354,9 @@ def tell_slow(kind: str, reason: str) -> None:
     """Once a process and kind: results are right, but slower than eager's."""
     if kind not in _told:
         _told.add(kind)
-        warnings.warn(f"compiled functions run in flambeau's loop interpreter, slower than eager: {reason}",
-                      RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"compiled functions run in flambeau's loop interpreter, slower than eager: {reason}", RuntimeWarning, stacklevel=3
+        )
 
 
 def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()):
@@ -391,9 +387,7 @@ def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], wr
         return Around(None, places, views)
     if list(outputs) == computed:
         return build(graph, writes)
-    once = [
-        place for place in places if place[0] and places.count(place) == 1
-    ]  # what is saved as well needs memory of its own
+    once = [place for place in places if place[0] and places.count(place) == 1]  # what is saved as well needs memory of its own
     writes = tuple((k, places[out][1]) for k, out in writes if places[out] in once)
     graph, table = graph.copy()
     graph.set_output(tuple(table[n] for n in computed))
@@ -431,7 +425,7 @@ def shown_gradient(node: Node, graph: Graph) -> tuple[Node, tuple[ViewStep, ...]
         return node, ()
     shown = fresh_fake(base.value)
     for step in steps:
-        if step.op.explicit_loop and not shown.is_contiguous():      # which elements it shows is a matter of memory
+        if step.op.explicit_loop and not shown.is_contiguous():  # which elements it shows is a matter of memory
             return node, ()
         shown = replay(ViewOfInput(0, (step,)), shown, {})
     return base, tuple(steps)
@@ -474,9 +468,4 @@ def inductor_backend(graph: Graph, example_inputs: Sequence, options: dict | Non
 for _backend in (eager_backend, aot_eager_backend, loops_backend, inductor_backend):
     _backend.takes_options = True
 eager_backend.takes_reads = True
-BACKENDS = {
-    "eager": eager_backend,
-    "aot_eager": aot_eager_backend,
-    "loops": loops_backend,
-    "inductor": inductor_backend,
-}
+BACKENDS = {"eager": eager_backend, "aot_eager": aot_eager_backend, "loops": loops_backend, "inductor": inductor_backend}

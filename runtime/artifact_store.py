@@ -20,7 +20,7 @@ from .atomic_files import write_atomically
 
 _lock = locks.fresh()
 _folders: dict[str, str] = {}
-_readable: dict[str, str] = {}      # temporary folder -> the one that it stands for, where that may only be read
+_readable: dict[str, str] = {}  # temporary folder -> the one that it stands for, where that may only be read
 
 
 def _refusal(folder: str) -> str | None:
@@ -63,10 +63,15 @@ def folder() -> str:
 
 def _temporary(wanted: str, reason: str) -> str:
     import shutil
+
     replacement = atomic_files.scratch("flambeau-")
     atexit.register(shutil.rmtree, replacement, ignore_errors=True)
-    warnings.warn(f"the cache folder {wanted} is not used: {reason}. Compiled kernels go to {replacement} and are "
-                  f"lost at exit; set FLAMBEAU_CACHE_DIR to a folder of your own.", RuntimeWarning, stacklevel=4)
+    warnings.warn(
+        f"the cache folder {wanted} is not used: {reason}. Compiled kernels go to {replacement} and are "
+        f"lost at exit; set FLAMBEAU_CACHE_DIR to a folder of your own.",
+        RuntimeWarning,
+        stacklevel=4,
+    )
     return replacement
 
 
@@ -84,7 +89,7 @@ def empty() -> bool:
     """Whether nothing is stored, so that nobody needs to know what to look for."""
     try:
         return folder() not in _readable and all(len(name) != 2 for name in os.listdir(folder()))
-    except OSError:                                 # it was removed
+    except OSError:  # it was removed
         return True
 
 
@@ -144,7 +149,7 @@ def put(key: str, suffix: str, data: bytes) -> str:
     return target
 
 
-PATIENCE = 60.0          # seconds that a process waits for another one's compilation
+PATIENCE = 60.0  # seconds that a process waits for another one's compilation
 
 
 class Claim:
@@ -159,7 +164,8 @@ class Claim:
     def release(self) -> None:
         if self.handle is not None:
             import fcntl
-            fcntl.flock(self.handle, fcntl.LOCK_UN)         # also where a forked child has the file open
+
+            fcntl.flock(self.handle, fcntl.LOCK_UN)  # also where a forked child has the file open
             os.close(self.handle)
             self.handle = None
 
@@ -193,6 +199,7 @@ def _opened(key: str) -> int | None:
 def _locked(handle: int, patience: float) -> bool:
     """Take the lock, or give up after a while. Whether it was free."""
     import fcntl
+
     deadline = time.monotonic() + patience
     free = True
     while True:

@@ -43,7 +43,8 @@ def scratch(prefix: str) -> str:
         os.mkdir(made, 0o700)
         return made
     except OSError:
-        import tempfile                                 # looks for other places, and tells which ones
+        import tempfile  # looks for other places, and tells which ones
+
         return tempfile.mkdtemp(prefix=prefix)
 
 

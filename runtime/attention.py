@@ -10,8 +10,8 @@ from .kernel_calls import TYPES as NAMED_TYPES
 from .kernels import TYPES, computation, empty, grain_of, run
 
 _NO_MASK, _BOOL_MASK, _ADDED_MASK = range(3)
-_TILE = 1 << 16              # scores of one block: they stay in a core's cache
-_STEP = 12                   # rows of a micro-kernel, or of two
+_TILE = 1 << 16  # scores of one block: they stay in a core's cache
+_STEP = 12  # rows of a micro-kernel, or of two
 # most queries of a block, and with a causal mask, where a block computes up to its last row's keys
 _FORWARD, _BACKWARD = (96, 48), (256, 96)
 
@@ -42,8 +42,16 @@ def _mask_numbers(mask, shape):
 
 def eligible(q, k, v, mask) -> bool:
     """One floating type, elements in all operands, a boolean mask or one of that type."""
-    return (q.dtype in TYPES and k.dtype == q.dtype and v.dtype == q.dtype and q.size > 0 and k.size > 0 and v.size > 0
-            and all(x.flags.aligned for x in (q, k, v)) and (mask is None or mask.dtype in (np.dtype(bool), q.dtype)))
+    return (
+        q.dtype in TYPES
+        and k.dtype == q.dtype
+        and v.dtype == q.dtype
+        and q.size > 0
+        and k.size > 0
+        and v.size > 0
+        and all(x.flags.aligned for x in (q, k, v))
+        and (mask is None or mask.dtype in (np.dtype(bool), q.dtype))
+    )
 
 
 def _numbers(q, k, v, g, mask, causal, block):
@@ -51,8 +59,19 @@ def _numbers(q, k, v, g, mask, causal, block):
     batch, heads, length, depth = q.shape
     width = k.shape[2]
     mask_strides, kind = _mask_numbers(mask, (batch, heads, length, width))
-    return (heads, length, width, depth, v.shape[3], int(causal), block, heads // k.shape[1],
-            *[s for own in strides for s in own], *mask_strides, kind)
+    return (
+        heads,
+        length,
+        width,
+        depth,
+        v.shape[3],
+        int(causal),
+        block,
+        heads // k.shape[1],
+        *[s for own in strides for s in own],
+        *mask_strides,
+        kind,
+    )
 
 
 def forward(q, k, v, mask, keep, causal, scale, keep_scale):
@@ -63,8 +82,15 @@ def forward(q, k, v, mask, keep, causal, scale, keep_scale):
     numbers = _numbers(q, k, v, q, mask, causal, block)
     out, lse = empty((batch, heads, length, deep), q.dtype), empty((batch, heads, length, 1), computation(q.dtype))
     units = batch * heads * -(-length // block)
-    run("attention_forward", q.dtype, units, grain_of(block * width * 4), (out, lse, q, k, v, mask, keep), numbers,
-        (scale, keep_scale))
+    run(
+        "attention_forward",
+        q.dtype,
+        units,
+        grain_of(block * width * 4),
+        (out, lse, q, k, v, mask, keep),
+        numbers,
+        (scale, keep_scale),
+    )
     return out, lse
 
 
@@ -75,8 +101,15 @@ def backward(g, q, k, v, mask, keep, lse, causal, scale, keep_scale):
     block = _block(length, width, _BACKWARD[causal])
     numbers = _numbers(q, k, v, g, mask, causal, block)
     outs = tuple(empty(x.shape, x.dtype) for x in (q, k, v))
-    run("attention_backward", q.dtype, batch * heads, grain_of(block * width * 4),
-        (*outs, q, k, v, mask, keep, g, lse), numbers, (scale, keep_scale))
+    run(
+        "attention_backward",
+        q.dtype,
+        batch * heads,
+        grain_of(block * width * 4),
+        (*outs, q, k, v, mask, keep, g, lse),
+        numbers,
+        (scale, keep_scale),
+    )
     return outs
 
 
@@ -98,9 +131,17 @@ def _mask_strides(mask):
 def eligible_regions(c, q, k, v, mask, p, scale, dropped=False) -> bool:
     """As `eligible`, without dropout unless `dropped`, and with a known scale."""
     kinds = (None, "bool", q.dtype.name)
-    return (3 <= len(q.shape) <= 4 and q.dtype.name in NAMED_TYPES and k.dtype is q.dtype and v.dtype is q.dtype
-            and not any(c.is_empty(x) for x in (q, k, v)) and type(p) in (int, float) and (p == 0 or dropped)
-            and type(scale) in (int, float) and (mask.dtype.name if mask is not None else None) in kinds)
+    return (
+        3 <= len(q.shape) <= 4
+        and q.dtype.name in NAMED_TYPES
+        and k.dtype is q.dtype
+        and v.dtype is q.dtype
+        and not any(c.is_empty(x) for x in (q, k, v))
+        and type(p) in (int, float)
+        and (p == 0 or dropped)
+        and type(scale) in (int, float)
+        and (mask.dtype.name if mask is not None else None) in kinds
+    )
 
 
 def _region_numbers(c, q, k, v, g, mask, causal, most):
@@ -119,7 +160,7 @@ def _items(q):
 def _flops(c, q, k, causal, depths):
     """Of products over `depths` elements for each query and each key that it sees: a causal one those up to its place."""
     length, width = q.shape[-2], k.shape[-2]
-    first = c.min(length, width)                                    # queries that see one key more than the query before
+    first = c.min(length, width)  # queries that see one key more than the query before
     return _items(q) * depths * (first * (first + 1) + 2 * (length - first) * width if causal else 2 * length * width)
 
 
@@ -128,15 +169,33 @@ def forward_calls(c, out, lse, q, k, v, mask, causal, scale, keep=None, keep_sca
     q, k, v = (along_last(c, x) for x in (q, k, v))
     numbers = _region_numbers(c, q, k, v, q, mask, causal, _FORWARD[causal])
     length, width, block = numbers[1], numbers[2], numbers[6]
-    return Job("attention_forward", NAMED_TYPES[q.dtype.name], _items(q) * ceil_div(length, block), block * width * 4,
-               (out, lse, q, k, v, mask, keep and c.rows(keep)), numbers, (scale, keep_scale),
-               flops=_flops(c, q, k, causal, q.shape[-1] + v.shape[-1])),
+    return (
+        Job(
+            "attention_forward",
+            NAMED_TYPES[q.dtype.name],
+            _items(q) * ceil_div(length, block),
+            block * width * 4,
+            (out, lse, q, k, v, mask, keep and c.rows(keep)),
+            numbers,
+            (scale, keep_scale),
+            flops=_flops(c, q, k, causal, q.shape[-1] + v.shape[-1]),
+        ),
+    )
 
 
 def backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale, keep=None, keep_scale=1.0):
     g, q, k, v = (along_last(c, x) for x in (g, q, k, v))
     numbers = _region_numbers(c, q, k, v, g, mask, causal, _BACKWARD[causal])
-    return Job("attention_backward", NAMED_TYPES[q.dtype.name], _items(q), numbers[6] * numbers[2] * 4,
-               (*outs, q, k, v, mask, keep and c.rows(keep), g, c.rows(lse)), numbers, (scale, keep_scale),
-               native=q.dtype.name in ("float32", "float64"),
-               flops=_flops(c, q, k, causal, 3 * q.shape[-1] + 2 * v.shape[-1])),
+    return (
+        Job(
+            "attention_backward",
+            NAMED_TYPES[q.dtype.name],
+            _items(q),
+            numbers[6] * numbers[2] * 4,
+            (*outs, q, k, v, mask, keep and c.rows(keep), g, c.rows(lse)),
+            numbers,
+            (scale, keep_scale),
+            native=q.dtype.name in ("float32", "float64"),
+            flops=_flops(c, q, k, causal, 3 * q.shape[-1] + 2 * v.shape[-1]),
+        ),
+    )

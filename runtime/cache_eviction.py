@@ -15,10 +15,10 @@ import time
 from . import locks, log
 from .config import config
 
-ROOM = 0.8                  # of the limit stays, so that not every file that is written looks at all others
+ROOM = 0.8  # of the limit stays, so that not every file that is written looks at all others
 NAME = re.compile(r"[0-9a-f]{40}\.(so|graph)|\.part-\w+")
-RECENT = 60.0               # seconds
-STALE = 3600.0              # after which a half-written file is nobody's
+RECENT = 60.0  # seconds
+STALE = 3600.0  # after which a half-written file is nobody's
 
 _lock = locks.fresh()
 _sizes: dict[str, int] = {}  # folder -> bytes when it was last looked at, and what this process wrote since
@@ -81,7 +81,7 @@ def shrink(folder: str, limit: int) -> int:
             continue
         try:
             os.unlink(path)
-        except FileNotFoundError:                           # another process was sooner
+        except FileNotFoundError:  # another process was sooner
             pass
         except OSError:
             continue

@@ -23,8 +23,8 @@ from .atomic_files import write_atomically
 
 _ids = itertools.count()
 _local = threading.local()
-watchers: list = []                 # told of each compilation that ends: f(name, start, end), seconds of time.perf_counter
-_unusable: set[str] = set()         # dump folders that could not be written to, told once
+watchers: list = []  # told of each compilation that ends: f(name, start, end), seconds of time.perf_counter
+_unusable: set[str] = set()  # dump folders that could not be written to, told once
 
 
 @data
@@ -149,6 +149,6 @@ class active:
         return self.record
 
     def __exit__(self, *error: Any) -> None:
-        del _local.__dict__["stack"][self.depth:]
+        del _local.__dict__["stack"][self.depth :]
         for watcher in watchers:
             watcher(self.record.title, self.start, time.perf_counter())

@@ -70,32 +70,64 @@ def _cache_dir() -> str:
     return os.path.join(base, "flambeau")
 
 
-FIELDS = {field.name: field for field in (
-    Field("cache_dir", str, None, "FLAMBEAU_CACHE_DIR", "folder of compiled artefacts (default: ~/.cache/flambeau)"),
-    Field("cache_megabytes", _size, 1024, "FLAMBEAU_CACHE_MEGABYTES",
-          "largest size of that folder; what was used longest ago goes first; 0: no limit"),
-    Field("threads", _count, None, "FLAMBEAU_THREADS", "threads of the pool (default: the cores this process may use)"),
-    Field("dump", str, None, "FLAMBEAU_DUMP", "folder that receives one readable file per stage of every compilation"),
-    Field("report", str, None, "FLAMBEAU_REPORT",
-          "folder that receives, when the process ends, the report page of each function that was compiled, and its data"),
-    Field("logs", _names, (), "FLAMBEAU_LOGS",
-          "channels to print on stderr, or all (see the table of channels)"),
-    Field("verify", _flag, False, "FLAMBEAU_VERIFY",
-          "check every IR between stages (always on in the project's tests)"),
-    Field("isa", _isa, "auto", "FLAMBEAU_ISA", "instructions to use: auto, amx, avx512bf16, avx512, avx2, baseline"),
-    Field("keep_half_rounding", _flag, False, "FLAMBEAU_KEEP_HALF_ROUNDING",
-          "round to bfloat16/float16 between fused operations as eager does (on in the project's tests)"),
-    Field("recompile_limit", _count, 8, "FLAMBEAU_RECOMPILE_LIMIT", "entries per door before a function runs plain"),
-    Field("error_on_recompile", _flag, False, "FLAMBEAU_ERROR_ON_RECOMPILE",
-          "a function that would be compiled again raises RecompileError with the guards that failed"),
-    Field("strict", _flag, False, "FLAMBEAU_STRICT",
-          "internal errors of the compiler raise instead of falling back to eager"),
-    Field("slow_compile_seconds", float, 1.0, "FLAMBEAU_SLOW_COMPILE_SECONDS",
-          "a compilation that takes longer is told on the terminal"),
-    Field("optimize", _level, 2, "FLAMBEAU_OPTIMIZE",
-          "how much the C++ compiler optimises, 0 to 3: with less, kernels are made sooner and run slower"),
-    Field("kernel_times", _flag, False, "FLAMBEAU_KERNEL_TIMES", "keep the time of each generated kernel"),
-)}
+FIELDS = {
+    field.name: field
+    for field in (
+        Field("cache_dir", str, None, "FLAMBEAU_CACHE_DIR", "folder of compiled artefacts (default: ~/.cache/flambeau)"),
+        Field(
+            "cache_megabytes",
+            _size,
+            1024,
+            "FLAMBEAU_CACHE_MEGABYTES",
+            "largest size of that folder; what was used longest ago goes first; 0: no limit",
+        ),
+        Field("threads", _count, None, "FLAMBEAU_THREADS", "threads of the pool (default: the cores this process may use)"),
+        Field("dump", str, None, "FLAMBEAU_DUMP", "folder that receives one readable file per stage of every compilation"),
+        Field(
+            "report",
+            str,
+            None,
+            "FLAMBEAU_REPORT",
+            "folder that receives, when the process ends, the report page of each function that was compiled, and its data",
+        ),
+        Field("logs", _names, (), "FLAMBEAU_LOGS", "channels to print on stderr, or all (see the table of channels)"),
+        Field("verify", _flag, False, "FLAMBEAU_VERIFY", "check every IR between stages (always on in the project's tests)"),
+        Field("isa", _isa, "auto", "FLAMBEAU_ISA", "instructions to use: auto, amx, avx512bf16, avx512, avx2, baseline"),
+        Field(
+            "keep_half_rounding",
+            _flag,
+            False,
+            "FLAMBEAU_KEEP_HALF_ROUNDING",
+            "round to bfloat16/float16 between fused operations as eager does (on in the project's tests)",
+        ),
+        Field("recompile_limit", _count, 8, "FLAMBEAU_RECOMPILE_LIMIT", "entries per door before a function runs plain"),
+        Field(
+            "error_on_recompile",
+            _flag,
+            False,
+            "FLAMBEAU_ERROR_ON_RECOMPILE",
+            "a function that would be compiled again raises RecompileError with the guards that failed",
+        ),
+        Field(
+            "strict", _flag, False, "FLAMBEAU_STRICT", "internal errors of the compiler raise instead of falling back to eager"
+        ),
+        Field(
+            "slow_compile_seconds",
+            float,
+            1.0,
+            "FLAMBEAU_SLOW_COMPILE_SECONDS",
+            "a compilation that takes longer is told on the terminal",
+        ),
+        Field(
+            "optimize",
+            _level,
+            2,
+            "FLAMBEAU_OPTIMIZE",
+            "how much the C++ compiler optimises, 0 to 3: with less, kernels are made sooner and run slower",
+        ),
+        Field("kernel_times", _flag, False, "FLAMBEAU_KERNEL_TIMES", "keep the time of each generated kernel"),
+    )
+}
 
 
 # What holds where the setting's own variable is not there
@@ -118,6 +150,7 @@ def _tell_unknown_variables() -> None:
     for name in sorted(os.environ):
         if name.startswith("FLAMBEAU_") and name not in known:
             import difflib
+
             near = difflib.get_close_matches(name, known, 1)
             told = f": is {near[0]} meant?" if near else f" (settings are: {', '.join(known)})"
             warnings.warn(f"{name} sets nothing{told}", RuntimeWarning, stacklevel=2)

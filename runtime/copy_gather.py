@@ -13,7 +13,7 @@ import numpy as np
 from .kernel_calls import Job, product
 from .kernels import GRAIN, SIZES, TYPES, WHOLE, empty, grain_of, plain, run, run_sized
 
-SMALL = 1 << 13              # elements below which numpy's call is shorter
+SMALL = 1 << 13  # elements below which numpy's call is shorter
 MANY_BYTES = 1 << 20
 _SIDE, _DIMS = 64, 8
 _TO = {np.dtype(t): "to_" + np.dtype(t).name for t in (np.float32, np.float64, ml_dtypes.bfloat16, np.float16)}
@@ -40,14 +40,13 @@ def _plan(out, x):
     step = x.itemsize
     if any(s % step for s in (*x.strides, *out.strides)):
         return None
-    dims = sorted(((n, to // step, at // step) for n, to, at in zip(x.shape, out.strides, x.strides)),
-                  key=lambda d: -abs(d[1]))
+    dims = sorted(((n, to // step, at // step) for n, to, at in zip(x.shape, out.strides, x.strides)), key=lambda d: -abs(d[1]))
     dims = _merged(dims)
     if not dims or dims[-1][1] != 1 or len(dims) > _DIMS:
         return None
     if len(dims) == 1:
         return dims
-    if dims[-1][2] != 1:                # squares are turned in the dim in which x runs on
+    if dims[-1][2] != 1:  # squares are turned in the dim in which x runs on
         for k, d in enumerate(dims[:-1]):
             if abs(d[2]) == 1 and abs(dims[-1][2]) != 1:
                 del dims[k]
@@ -68,8 +67,7 @@ def copy_into(out, x) -> bool:
         return True
     rows, last = dims[-2][0], dims[-1][0]
     units = -(-rows // _SIDE) * math.prod(d[0] for d in dims[:-2])
-    run_sized("move", x.itemsize, units, grain_of(min(rows, _SIDE) * last), (out, x),
-              (len(dims), *[k for d in dims for k in d]))
+    run_sized("move", x.itemsize, units, grain_of(min(rows, _SIDE) * last), (out, x), (len(dims), *[k for d in dims for k in d]))
     return True
 
 
@@ -82,7 +80,7 @@ def zeros(shape, dtype):
     whole = n // 64
     run_sized("clear", 4, whole, GRAIN // 4, (out,))
     if n % 64:
-        out.reshape(-1).view(np.uint8)[whole * 64:] = 0
+        out.reshape(-1).view(np.uint8)[whole * 64 :] = 0
     return out
 
 
@@ -126,7 +124,7 @@ def concatenate(arrays, dim):
     """The arrays behind each other along `dim`; all of one type."""
     first = arrays[0]
     total = sum(a.shape[dim] for a in arrays)
-    sizes = (*first.shape[:dim], total, *first.shape[dim + 1:])
+    sizes = (*first.shape[:dim], total, *first.shape[dim + 1 :])
     if math.prod(sizes) < SMALL or first.itemsize not in SIZES:
         return NotImplemented
     out, at = empty(sizes, first.dtype), 0
@@ -138,20 +136,28 @@ def concatenate(arrays, dim):
     return out
 
 
-MANY = 5                # parts from which a copy each is quicker than a choice per element
+MANY = 5  # parts from which a copy each is quicker than a choice per element
 
 
 def concatenate_calls(c, out, parts, dim):
     """For compiled code: many parts are moved one by one, into their place in each row of `out`."""
     if len(parts) < MANY or c.is_empty(out) or out.dtype.itemsize not in SIZES:
         return None
-    outer, inner = product(out.shape[:dim]), product(out.shape[dim + 1:])
+    outer, inner = product(out.shape[:dim]), product(out.shape[dim + 1 :])
     row, at, calls = out.shape[dim] * inner, 0, []
     for x in parts:
         x = c.rows(x)
         width = x.shape[dim] * inner
-        calls.append(Job("move", SIZES[x.dtype.itemsize], (outer + _SIDE - 1) // _SIDE, _SIDE * width,
-                         (replace(out, offset=at), x), (2, outer, row, width, width, 1, 1)))
+        calls.append(
+            Job(
+                "move",
+                SIZES[x.dtype.itemsize],
+                (outer + _SIDE - 1) // _SIDE,
+                _SIDE * width,
+                (replace(out, offset=at), x),
+                (2, outer, row, width, width, 1, 1),
+            )
+        )
         at = at + width
     return tuple(calls)
 
@@ -182,8 +188,7 @@ def take_rows(table, index):
     if index.size * width < SMALL:
         return NotImplemented
     out, bad = empty((*index.shape, *table.shape[1:]), table.dtype), np.full(1, -1)
-    run_sized("take_rows", 4, index.size, grain_of(width), (out, table, index, bad),
-        (width * table.itemsize, table.shape[0]))
+    run_sized("take_rows", 4, index.size, grain_of(width), (out, table, index, bad), (width * table.itemsize, table.shape[0]))
     return out, int(bad[0])
 
 
@@ -194,15 +199,21 @@ def add_rows(out, index, x, skip=-1):
     outer, rows, width = out.shape
     block = max(16, -(-width // 4 // 16) * 16) if outer * width >= 128 else width
     blocks, bad = -(-width // block), np.full(1, -1)
-    run("add_rows", out.dtype, outer * blocks, grain_of(block * index.size), (out, x, index, bad),
-        (width, index.size, rows, blocks, skip, block))
+    run(
+        "add_rows",
+        out.dtype,
+        outer * blocks,
+        grain_of(block * index.size),
+        (out, x, index, bad),
+        (width, index.size, rows, blocks, skip, block),
+    )
     return int(bad[0])
 
 
 def _along(x, dim, index):
     """(outer, inner) where index and x agree in all dims but `dim`; else None"""
     same = index.ndim == x.ndim and all(n == m for d, (n, m) in enumerate(zip(x.shape, index.shape)) if d != dim)
-    return (math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1:])) if same else None
+    return (math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])) if same else None
 
 
 def take_elements(x, dim, index):
@@ -212,8 +223,14 @@ def take_elements(x, dim, index):
         return NotImplemented
     outer, inner = found
     out, bad = empty(index.shape, x.dtype), np.full(1, -1)
-    run_sized("take_elements", x.itemsize, outer * index.shape[dim], grain_of(inner), (out, x, index, bad),
-              (x.shape[dim], inner, index.shape[dim]))
+    run_sized(
+        "take_elements",
+        x.itemsize,
+        outer * index.shape[dim],
+        grain_of(inner),
+        (out, x, index, bad),
+        (x.shape[dim], inner, index.shape[dim]),
+    )
     return out, int(bad[0])
 
 
@@ -221,8 +238,14 @@ def add_elements(out, dim, index, x) -> bool:
     """out at `index` (within range) along `dim` += x, in place; False where numpy has to do it."""
     found = _along(out, dim, index)
     whole = out.dtype.kind in "iu"
-    if found is None or not (whole or out.dtype in TYPES) or x.dtype != out.dtype or x.shape != index.shape or not index.size \
-            or not _index_ready(index, out, x):
+    if (
+        found is None
+        or not (whole or out.dtype in TYPES)
+        or x.dtype != out.dtype
+        or x.shape != index.shape
+        or not index.size
+        or not _index_ready(index, out, x)
+    ):
         return False
     outer, inner = found
     rest = outer, grain_of(inner * index.shape[dim]), (out, x, index), (out.shape[dim], inner, index.shape[dim])
@@ -237,12 +260,24 @@ def combine_elements(name, out, dim, index, x) -> bool:
     """out at `index` (within range) along `dim` becomes the max, min or product of what it was and all x that go there, in
     place; False where numpy has to do it."""
     found = _along(out, dim, index)
-    if found is None or out.dtype not in WHOLE or x.dtype != out.dtype or x.shape != index.shape or not index.size \
-            or not _index_ready(index, out, x):
+    if (
+        found is None
+        or out.dtype not in WHOLE
+        or x.dtype != out.dtype
+        or x.shape != index.shape
+        or not index.size
+        or not _index_ready(index, out, x)
+    ):
         return False
     outer, inner = found
-    run(name + "_elements", out.dtype, outer, grain_of(inner * index.shape[dim]), (out, x, index),
-        (out.shape[dim], inner, index.shape[dim]))
+    run(
+        name + "_elements",
+        out.dtype,
+        outer,
+        grain_of(inner * index.shape[dim]),
+        (out, x, index),
+        (out.shape[dim], inner, index.shape[dim]),
+    )
     return True
 
 
@@ -250,12 +285,24 @@ def set_elements(out, dim, index, x) -> bool:
     """out at `index` (within range) along `dim` becomes x, the last one where several meet, in place; False where numpy has to
     do it."""
     found = _along(out, dim, index)
-    if found is None or out.itemsize not in SIZES or x.dtype != out.dtype or x.shape != index.shape or not index.size \
-            or not _index_ready(index, out, x):
+    if (
+        found is None
+        or out.itemsize not in SIZES
+        or x.dtype != out.dtype
+        or x.shape != index.shape
+        or not index.size
+        or not _index_ready(index, out, x)
+    ):
         return False
     outer, inner = found
-    run_sized("set_elements", out.itemsize, outer, grain_of(inner * index.shape[dim]), (out, x, index),
-              (out.shape[dim], inner, index.shape[dim]))
+    run_sized(
+        "set_elements",
+        out.itemsize,
+        outer,
+        grain_of(inner * index.shape[dim]),
+        (out, x, index),
+        (out.shape[dim], inner, index.shape[dim]),
+    )
     return True
 
 
@@ -266,8 +313,14 @@ def sum_bags(table, index, first, weights, skip, mean):
         return NotImplemented
     bags, width = len(first) - 1, table.shape[1]
     out = empty((bags, width), table.dtype)
-    run("bag_rows", table.dtype, bags, grain_of(width * max(index.size // max(bags, 1), 1)),
-        (out, table, index, first, weights), (width, skip, int(mean)))
+    run(
+        "bag_rows",
+        table.dtype,
+        bags,
+        grain_of(width * max(index.size // max(bags, 1), 1)),
+        (out, table, index, first, weights),
+        (width, skip, int(mean)),
+    )
     return out
 
 
@@ -277,8 +330,14 @@ def bag_winners(table, index, first, skip):
         return NotImplemented
     bags, width = len(first) - 1, table.shape[1]
     out = empty((bags, width), index.dtype)
-    run("bag_winners", table.dtype, bags, grain_of(width * max(index.size // max(bags, 1), 1)), (out, table, index, first),
-        (width, skip))
+    run(
+        "bag_winners",
+        table.dtype,
+        bags,
+        grain_of(width * max(index.size // max(bags, 1), 1)),
+        (out, table, index, first),
+        (width, skip),
+    )
     return out
 
 

@@ -14,8 +14,11 @@ def _problem(x, targets, lengths, counts, blank):
     steps, rows, classes = x.shape
     if not len(targets) == len(lengths) == len(counts) == rows:
         raise ValueError(f"ctc_loss: {rows} rows of scores, {len(targets)} of targets, {len(lengths)} and {len(counts)} lengths")
-    if not 0 <= blank < classes or not all(0 <= n <= steps for n in lengths) \
-            or not all(0 <= n <= targets.shape[1] for n in counts):
+    if (
+        not 0 <= blank < classes
+        or not all(0 <= n <= steps for n in lengths)
+        or not all(0 <= n <= targets.shape[1] for n in counts)
+    ):
         return None
     targets = np.ascontiguousarray(targets, np.int64)
     known = targets[np.arange(targets.shape[1]) < np.array(counts)[:, None]]
@@ -33,8 +36,14 @@ def forward(x, targets, lengths, counts, blank):
     targets, lengths, counts, numbers = found
     steps, rows, _, _, states, _ = numbers
     loss, alpha = empty((rows,), x.dtype), empty((steps, rows, states), x.dtype)
-    run("ctc_forward", x.dtype, rows, grain_of(steps * states * 32),
-        (loss, alpha, np.ascontiguousarray(x), targets, lengths, counts), numbers)
+    run(
+        "ctc_forward",
+        x.dtype,
+        rows,
+        grain_of(steps * states * 32),
+        (loss, alpha, np.ascontiguousarray(x), targets, lengths, counts),
+        numbers,
+    )
     return loss, alpha
 
 
@@ -48,6 +57,12 @@ def backward(g, x, targets, alpha, loss, lengths, counts, blank, zero_infinity, 
     steps, rows, _, _, states, _ = numbers
     out = empty(x.shape, x.dtype)
     arrays = [np.ascontiguousarray(a) for a in (g, x, targets, alpha, loss)]
-    run("ctc_backward", x.dtype, rows, grain_of(steps * states * 32), (out, *arrays, lengths, counts),
-        (*numbers, int(zero_infinity), int(normalised)))
+    run(
+        "ctc_backward",
+        x.dtype,
+        rows,
+        grain_of(steps * states * 32),
+        (out, *arrays, lengths, counts),
+        (*numbers, int(zero_infinity), int(normalised)),
+    )
     return out

@@ -13,7 +13,7 @@ _SMALL = 16
 
 def _split(x, dim):
     """(outer, n, inner) of a contiguous array."""
-    return math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1:])
+    return math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :])
 
 
 def product(x, dim):

@@ -20,7 +20,7 @@ def data(cls: type | None = None, *, eq: bool = True) -> Any:
 
 def finished(cls: type, eq: bool) -> type:
     if cls.__doc__ is None:
-        cls.__doc__ = cls.__name__                      # else dataclasses ask for the signature
+        cls.__doc__ = cls.__name__  # else dataclasses ask for the signature
     own = set(vars(cls))
     cls = dataclass(init=False, repr=False, eq=False, match_args=False)(cls)
     if "__init__" not in own:
@@ -39,6 +39,7 @@ def finished(cls: type, eq: bool) -> type:
 
 def late_init(cls: type) -> Callable:
     """An `__init__` that puts the real one in its place."""
+
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         cls.__init__ = made_init(cls)
         cls.__init__(self, *args, **kwargs)

@@ -43,13 +43,19 @@ def map_calls(c, name, out, x):
     units = 1
     for n in x.shape:
         units = units * n
-    return Job(name, TYPES[x.dtype.name], units, 4, (out, c.rows(x)), same=((0, 1),)),
+    return (Job(name, TYPES[x.dtype.name], units, 4, (out, c.rows(x)), same=((0, 1),)),)
 
 
 def backward(name, g, x):
     """The gradient of a map at x times g."""
-    if not isinstance(x, np.ndarray) or not isinstance(g, np.ndarray) or not x.size or g.shape != x.shape \
-            or not plain(x, g) or x.dtype == _WIDE:
+    if (
+        not isinstance(x, np.ndarray)
+        or not isinstance(g, np.ndarray)
+        or not x.size
+        or g.shape != x.shape
+        or not plain(x, g)
+        or x.dtype == _WIDE
+    ):
         return NotImplemented
     out = empty(x.shape, x.dtype)
     run(name, x.dtype, x.size, GRAIN, (out, x, g))
@@ -82,7 +88,7 @@ def add_row(out, row):
 def running_sum(x, dim):
     if x.size < 4096 or not plain(x):
         return NotImplemented
-    n, inner = x.shape[dim], math.prod(x.shape[dim + 1:])
+    n, inner = x.shape[dim], math.prod(x.shape[dim + 1 :])
     outer, out = x.size // (n * inner), empty(x.shape, x.dtype)
     if inner == 1:
         run("running_sum_rows", x.dtype, outer, grain_of(n), (out, x), (n,))
@@ -100,10 +106,10 @@ def running_sum_calls(c, out, x, dim):
     x, outer, inner, n, block = c.rows(x), 1, 1, x.shape[dim], column_block()
     for size in x.shape[:dim]:
         outer = outer * size
-    for size in x.shape[dim + 1:]:
+    for size in x.shape[dim + 1 :]:
         inner = inner * size
     if inner == 1:
-        return Job("running_sum_rows", TYPES[x.dtype.name], outer, n, (out, x), (n,)),
+        return (Job("running_sum_rows", TYPES[x.dtype.name], outer, n, (out, x), (n,)),)
     blocks = (inner + block - 1) // block
     numbers = (n, inner, blocks)
-    return Job("running_sum_columns", TYPES[x.dtype.name], outer * blocks, n * block, (out, x), numbers),
+    return (Job("running_sum_columns", TYPES[x.dtype.name], outer * blocks, n * block, (out, x), numbers),)

@@ -12,7 +12,7 @@ import os
 import threading
 from typing import Any
 
-FEW = 1000          # Python 3.12 freezes 375 objects when it starts; a program that does freezes thousands
+FEW = 1000  # Python 3.12 freezes 375 objects when it starts; a program that does freezes thousands
 
 
 class Uncollected:
@@ -59,9 +59,9 @@ class Uncollected:
     def _go_on(self) -> None:
         if self.open or not self.collects:
             return
-        if self.stays and gc.get_freeze_count() < FEW:          # the program has frozen nothing that must stay frozen
+        if self.stays and gc.get_freeze_count() < FEW:  # the program has frozen nothing that must stay frozen
             gc.freeze()
-            gc.unfreeze()                                       # to the oldest generation
+            gc.unfreeze()  # to the oldest generation
         gc.enable()
 
     def forked(self) -> None:

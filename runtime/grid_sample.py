@@ -17,8 +17,17 @@ def _problem(x, grid, mode, padding, align):
     if x.dtype not in WHOLE or grid.dtype != x.dtype or not x.size or not grid.size:
         return None
     sizes, points = x.shape[2:], math.prod(grid.shape[1:-1])
-    numbers = (x.shape[1], len(sizes), *sizes, *(1,) * (3 - len(sizes)), points, _MODES.index(mode), _PADDINGS.index(padding),
-               int(align), math.prod(sizes))
+    numbers = (
+        x.shape[1],
+        len(sizes),
+        *sizes,
+        *(1,) * (3 - len(sizes)),
+        points,
+        _MODES.index(mode),
+        _PADDINGS.index(padding),
+        int(align),
+        math.prod(sizes),
+    )
     return np.ascontiguousarray(x), np.ascontiguousarray(grid), numbers, points
 
 
@@ -27,8 +36,17 @@ def _region_problem(c, x, grid, mode, padding, align):
     if x.dtype.name not in ("float32", "float64") or grid.dtype is not x.dtype or c.is_empty(x) or c.is_empty(grid):
         return None
     sizes, points = tuple(x.shape[2:]), product(grid.shape[1:-1])
-    numbers = (x.shape[1], len(sizes), *sizes, *(1,) * (3 - len(sizes)), points, _MODES.index(mode), _PADDINGS.index(padding),
-               int(align), product(sizes))
+    numbers = (
+        x.shape[1],
+        len(sizes),
+        *sizes,
+        *(1,) * (3 - len(sizes)),
+        points,
+        _MODES.index(mode),
+        _PADDINGS.index(padding),
+        int(align),
+        product(sizes),
+    )
     return c.rows(x), c.rows(grid), numbers, points
 
 
@@ -38,7 +56,7 @@ def sample_calls(c, out, x, grid, mode, padding, align):
         return None
     x, grid, numbers, points = found
     units, work = x.shape[0] * ((points + _RUN - 1) // _RUN), _RUN * x.shape[1] * 4
-    return Job("grid_sample", TYPES[x.dtype.name], units, work, (out, x, grid), numbers),
+    return (Job("grid_sample", TYPES[x.dtype.name], units, work, (out, x, grid), numbers),)
 
 
 def gradient_calls(c, to_x, to_grid, g, x, grid, mode, padding, align):
@@ -46,8 +64,16 @@ def gradient_calls(c, to_x, to_grid, g, x, grid, mode, padding, align):
     if found is None or g.dtype is not x.dtype:
         return None
     x, grid, numbers, points = found
-    return Job("grid_sample_back", TYPES[x.dtype.name], x.shape[0], points * x.shape[1] * 4, (to_x, to_grid, c.rows(g), x, grid),
-               numbers),
+    return (
+        Job(
+            "grid_sample_back",
+            TYPES[x.dtype.name],
+            x.shape[0],
+            points * x.shape[1] * 4,
+            (to_x, to_grid, c.rows(g), x, grid),
+            numbers,
+        ),
+    )
 
 
 def sample(x, grid, mode, padding, align):
@@ -68,6 +94,12 @@ def gradients(g, x, grid, mode, padding, align):
         return NotImplemented
     x, grid, numbers, points = found
     to_x, to_grid = empty(x.shape, x.dtype), empty(grid.shape, x.dtype)
-    run("grid_sample_back", x.dtype, x.shape[0], grain_of(points * x.shape[1] * 4),
-        (to_x, to_grid, np.ascontiguousarray(g), x, grid), numbers)
+    run(
+        "grid_sample_back",
+        x.dtype,
+        x.shape[0],
+        grain_of(points * x.shape[1] * 4),
+        (to_x, to_grid, np.ascontiguousarray(g), x, grid),
+        numbers,
+    )
     return to_x, to_grid

@@ -19,7 +19,7 @@ class WeakIdKeyDictionary(MutableMapping):
 
     def __init__(self):
         self._kept: dict[int, tuple[weakref.ref, Any]] = {}
-        self._lock = locks.fresh(threading.RLock)               # a key may die while it is held
+        self._lock = locks.fresh(threading.RLock)  # a key may die while it is held
 
     def __getitem__(self, key: Any) -> Any:
         reference, value = self._kept.get(id(key), (None, None))
@@ -34,6 +34,7 @@ class WeakIdKeyDictionary(MutableMapping):
             table = here()
             if table is not None:
                 table._drop(number, reference)
+
         with self._lock:
             reference, _ = self._kept.get(number, (None, None))
             alive = reference is not None and reference() is key

@@ -8,7 +8,7 @@ import numpy as np
 
 from .kernels import SIZES, column_block, empty, grain_of, run_sized
 
-_SMALL = 1 << 10             # multiplications below which numpy's call is shorter
+_SMALL = 1 << 10  # multiplications below which numpy's call is shorter
 
 
 def _batched(x, batch):
@@ -33,12 +33,18 @@ def product(a, b):
     count = math.prod(batch)
     if count * m * n * k < _SMALL or a.itemsize not in SIZES or not (a.flags.aligned and b.flags.aligned):
         return NotImplemented
-    if n < m and n < 8:                 # few columns fill no register
+    if n < m and n < 8:  # few columns fill no register
         return np.swapaxes(product(np.swapaxes(b, -1, -2), np.swapaxes(a, -1, -2)), -1, -2).copy(order="C")
     (a, a_step), (b, b_step) = _batched(a, batch), _batched(b, batch)
     strides = [s // x.itemsize for x in (a, b) for s in x.strides[-2:]]
     out = empty((*batch, m, n), a.dtype)
     panels = -(-n // _width(a.itemsize))
-    run_sized("whole_product", a.itemsize, count * panels, grain_of(m * k * 4), (out, a, b),
-              (m, n, k, *strides, panels, m * n, a_step, b_step))
+    run_sized(
+        "whole_product",
+        a.itemsize,
+        count * panels,
+        grain_of(m * k * 4),
+        (out, a, b),
+        (m, n, k, *strides, panels, m * n, a_step, b_step),
+    )
     return out

@@ -12,7 +12,7 @@ from typing import Any
 from .dataclass import data
 from . import _native
 
-TYPES = {"float32": 0, "float64": 1, "bfloat16": 2, "float16": 3}      # FbType
+TYPES = {"float32": 0, "float64": 1, "bfloat16": 2, "float16": 3}  # FbType
 NUMBERS = _native.jobs()
 PLAIN, TRANSPOSED, WEIGHT = "FB_CONV_PLAIN", "FB_CONV_TRANSPOSED", "FB_CONV_WEIGHT"
 

@@ -13,9 +13,9 @@ from . import _native
 
 _job, _NUMBERS = _native.job, _native.jobs()
 TYPES = {np.dtype(t): k for k, t in enumerate((np.float32, np.float64, ml_dtypes.bfloat16, np.float16))}
-WHOLE = {np.dtype(np.float32), np.dtype(np.float64)}    # types that compute in themselves
-SIZES = {4: 0, 8: 1, 2: 2, 1: 3}                        # bytes of an element, for kernels that only move it
-GRAIN = 1 << 14                                         # elements that are worth a thread
+WHOLE = {np.dtype(np.float32), np.dtype(np.float64)}  # types that compute in themselves
+SIZES = {4: 0, 8: 1, 2: 2, 1: 3}  # bytes of an element, for kernels that only move it
+GRAIN = 1 << 14  # elements that are worth a thread
 empty = _native.empty
 
 
@@ -50,5 +50,4 @@ def computation(dtype) -> np.dtype:
 def plain(*arrays) -> bool:
     """All contiguous, of one floating type that the kernels know; None counts as well."""
     dtype = arrays[0].dtype
-    return dtype in TYPES and all(a is None or (a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned)
-                                  for a in arrays)
+    return dtype in TYPES and all(a is None or (a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned) for a in arrays)

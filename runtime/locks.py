@@ -53,7 +53,7 @@ def fresh(kind: Callable[[], Any] = threading.Lock) -> Any:
 
 def _reopen() -> None:
     for lock in list(_known):
-        lock._at_fork_reinit()                      # as logging, threading and queue do for theirs
+        lock._at_fork_reinit()  # as logging, threading and queue do for theirs
 
 
 os.register_at_fork(after_in_child=_reopen)

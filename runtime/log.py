@@ -21,7 +21,7 @@ CHANNELS = {
     "cache": "artefacts found, built, stored, refused, removed",
     "perf": "how long each stage of each compilation took",
 }
-OF_PASSES = ("graph", "joint", "schedule", "loops", "memory", "kernels")       # not there where an earlier process's work is used
+OF_PASSES = ("graph", "joint", "schedule", "loops", "memory", "kernels")  # not there where an earlier process's work is used
 
 
 def enabled(name: str) -> bool:
@@ -40,10 +40,12 @@ def of_passes() -> bool:
 
 def channel(name: str):
     """The writer of one channel: `channel("breaks")("text", key=value)` prints one record when the channel is on."""
+
     def write(message: str, **fields) -> None:
         if enabled(name):
             tail = "".join(f"\n    {key}: {value}" for key, value in fields.items())
             print(f"flambeau {name}: {message}{tail}", file=sys.stderr, flush=True)
+
     return write
 
 

@@ -31,12 +31,12 @@ native_seconds = _native.native_seconds
 watch_launches = _native.watch_launches
 bind_tensor = _native.bind_tensor
 Launcher = _native.Launcher
-api = _native.api                  # the capsule through which other extensions call this one
+api = _native.api  # the capsule through which other extensions call this one
 get_num_threads = _native.get_num_threads
 set_num_threads = _native.set_num_threads
 isas = _native.isas
 isa = _native.get_isa
-instructions = _native.instructions         # isas, and those that add products of bfloat16
+instructions = _native.instructions  # isas, and those that add products of bfloat16
 chosen_instructions = _native.get_instructions
 
 

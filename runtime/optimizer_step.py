@@ -53,8 +53,10 @@ def adam_calls(c, news, olds, grad, step, new_step, options, reals):
         return None
     arrays = (*news, *kernel_calls.rows_of(c, *olds, grad, step))
     same = tuple((k, k + 4) for k in range(4))
-    return (kernel_calls.Job("adam", kind, count(grad), 1, arrays, options, reals, same),
-            kernel_calls.Job("count_up", 0, count(step), 1, (new_step, arrays[-1]), same=((0, 1),)))
+    return (
+        kernel_calls.Job("adam", kind, count(grad), 1, arrays, options, reals, same),
+        kernel_calls.Job("count_up", 0, count(step), 1, (new_step, arrays[-1]), same=((0, 1),)),
+    )
 
 
 def sgd_calls(c, news, olds, grad, options, reals):
@@ -63,7 +65,7 @@ def sgd_calls(c, news, olds, grad, options, reals):
     if kind is None or c.is_empty(grad):
         return None
     arrays = (*news, *kernel_calls.rows_of(c, *olds, grad))
-    return kernel_calls.Job("sgd", kind, count(grad), 1, arrays, options, reals, ((0, 2), (1, 3))),
+    return (kernel_calls.Job("sgd", kind, count(grad), 1, arrays, options, reals, ((0, 2), (1, 3))),)
 
 
 def kind_of(*regions):

@@ -19,8 +19,10 @@ from .errors import FlambeauError
 
 HEADER = os.path.join(os.path.dirname(__file__), "include", "flambeau_op.h")
 ABI = 1
-TYPES = {name: k for k, name in enumerate(
-    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split())}
+TYPES = {
+    name: k
+    for k, name in enumerate("bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split())
+}
 NO_KERNEL = 1
 
 
@@ -29,8 +31,14 @@ class KernelError(FlambeauError, RuntimeError):
 
 
 class Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("offset", ctypes.c_long), ("type", ctypes.c_int), ("dims", ctypes.c_int),
-                ("sizes", ctypes.POINTER(ctypes.c_long)), ("strides", ctypes.POINTER(ctypes.c_long))]
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("offset", ctypes.c_long),
+        ("type", ctypes.c_int),
+        ("dims", ctypes.c_int),
+        ("sizes", ctypes.POINTER(ctypes.c_long)),
+        ("strides", ctypes.POINTER(ctypes.c_long)),
+    ]
 
 
 def struct(data: int, type_name: str, sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> Tensor:
@@ -92,15 +100,29 @@ class Kernel:
         except AttributeError:
             raise KernelError(f"the library has no function {name!r}: define it with FLAMBEAU_KERNEL({name})") from None
         self.function.restype, self.name, self.library = ctypes.c_char_p, name, library
-        self.function.argtypes = [ctypes.POINTER(Tensor), ctypes.c_int, ctypes.POINTER(Tensor), ctypes.c_int,
-                                  ctypes.POINTER(ctypes.c_double), ctypes.c_int, ctypes.c_void_p]
+        self.function.argtypes = [
+            ctypes.POINTER(Tensor),
+            ctypes.c_int,
+            ctypes.POINTER(Tensor),
+            ctypes.c_int,
+            ctypes.POINTER(ctypes.c_double),
+            ctypes.c_int,
+            ctypes.c_void_p,
+        ]
 
     def __call__(self, outs: Sequence[np.ndarray], ins: Sequence[np.ndarray], numbers: Sequence[float] = ()) -> None:
         for array in outs:
             if not array.flags.writeable:
                 raise ValueError(f"{self.name}: a result's memory is read-only")
-        told = self.function(structs([of_array(a) for a in outs]), len(outs), structs([of_array(a) for a in ins]), len(ins),
-                             doubles(numbers), len(numbers), _runtime())
+        told = self.function(
+            structs([of_array(a) for a in outs]),
+            len(outs),
+            structs([of_array(a) for a in ins]),
+            len(ins),
+            doubles(numbers),
+            len(numbers),
+            _runtime(),
+        )
         if told is not None:
             raise KernelError(told.decode())
 

@@ -10,8 +10,8 @@ import os
 
 from . import locks
 
-DEFAULT = (13, 25)                  # SIGPIPE and SIGXFSZ, which Python ignores and a child must not
-_open: set[int] = set()             # ends of pipes that a forked child must not keep: the reader would wait for it
+DEFAULT = (13, 25)  # SIGPIPE and SIGXFSZ, which Python ignores and a child must not
+_open: set[int] = set()  # ends of pipes that a forked child must not keep: the reader would wait for it
 
 
 def which(name: str) -> str | None:
@@ -30,14 +30,20 @@ class Process:
 
     def __init__(self, command: list[str], output: str, waits: bool = False):
         self.command, self.output, self.code, self.pipe = command, output, None, None
-        with locks.importing:                           # no child is forked between a pipe and the note of it
+        with locks.importing:  # no child is forked between a pipe and the note of it
             reading = self._begin_pipe() if waits else None
         given = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0) if reading is None else (os.POSIX_SPAWN_DUP2, reading, 0)
         to_file = (os.POSIX_SPAWN_OPEN, 1, output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         actions = (given, to_file, (os.POSIX_SPAWN_DUP2, 1, 2))
         try:
-            self.pid = os.posix_spawn(command[0], command, os.environ | {"TMPDIR": os.path.dirname(output)},
-                                      file_actions=actions, setsigdef=DEFAULT, setpgroup=0)
+            self.pid = os.posix_spawn(
+                command[0],
+                command,
+                os.environ | {"TMPDIR": os.path.dirname(output)},
+                file_actions=actions,
+                setsigdef=DEFAULT,
+                setpgroup=0,
+            )
         except BaseException:
             self._close()
             raise
@@ -55,7 +61,7 @@ class Process:
         data = memoryview(text.encode())
         try:
             while data:
-                data = data[os.write(self.pipe, data):]
+                data = data[os.write(self.pipe, data) :]
         except BrokenPipeError:
             pass
         finally:
@@ -73,7 +79,7 @@ class Process:
         if self.code is None:
             try:
                 ended, status = os.waitpid(self.pid, 0 if block else os.WNOHANG)
-            except ChildProcessError:                   # somebody else asked for it: what it made tells
+            except ChildProcessError:  # somebody else asked for it: what it made tells
                 ended, status = self.pid, 0
             if ended:
                 self.code = os.waitstatus_to_exitcode(status)

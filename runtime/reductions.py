@@ -9,8 +9,8 @@ import numpy as np
 
 from .kernels import TYPES, WHOLE, column_block, empty, grain_of, plain, run
 
-SMALL = 1 << 12              # elements below which numpy's call is shorter
-_CHUNK = 1 << 15             # elements of one unit where the whole array is one result
+SMALL = 1 << 12  # elements below which numpy's call is shorter
+_CHUNK = 1 << 15  # elements of one unit where the whole array is one result
 
 
 def _groups(shape, dims):
@@ -48,8 +48,7 @@ def pattern_of(shape, dims):
         *outer, repeats, middle, n = sizes
         step = middle * n
         count = outer[0] if outer else 1
-        return Pattern("rows", (n, middle, repeats * step, repeats, step, total), count * middle, repeats * n,
-                       count * middle)
+        return Pattern("rows", (n, middle, repeats * step, repeats, step, total), count * middle, repeats * n, count * middle)
     if kinds in ("rk", "krk"):
         *outer, n, inner = sizes
         count, block = outer[0] if outer else 1, column_block()
@@ -87,8 +86,7 @@ def _take(x, dims):
 
 
 def _launch(name, y, pattern, outs, reals):
-    run(f"{name}_{pattern.kind}", y.dtype, pattern.units, grain_of(pattern.work), (outs[0], y, *outs[1:]),
-        pattern.numbers, reals)
+    run(f"{name}_{pattern.kind}", y.dtype, pattern.units, grain_of(pattern.work), (outs[0], y, *outs[1:]), pattern.numbers, reals)
 
 
 def _whole(name, y, divisor, centre):

@@ -16,14 +16,20 @@ def _along(name, x, dim, *operands):
         return NotImplemented
     out = empty(x.shape, x.dtype)
     n = x.shape[dim] if x.ndim else 1
-    inner = math.prod(x.shape[dim + 1:])
+    inner = math.prod(x.shape[dim + 1 :])
     if inner == 1:
         run(name + "_rows", x.dtype, x.size // n, grain_of(n), (out, x, *operands), (n,))
     else:
         block = column_block()
         blocks = -(-inner // block)
-        run(name + "_columns", x.dtype, x.size // (n * inner) * blocks, grain_of(n * min(inner, block)),
-            (out, x, *operands), (n, inner, blocks))
+        run(
+            name + "_columns",
+            x.dtype,
+            x.size // (n * inner) * blocks,
+            grain_of(n * min(inner, block)),
+            (out, x, *operands),
+            (n, inner, blocks),
+        )
     return out
 
 
@@ -48,8 +54,8 @@ def log_softmax_backward(g, y, dim):
 
 def _split(x, normalized):
     """(rows, their length, sizes of what there is one of per row)"""
-    width = math.prod(x.shape[x.ndim - normalized:])
-    return x.size // width, width, x.shape[:x.ndim - normalized] + (1,) * normalized
+    width = math.prod(x.shape[x.ndim - normalized :])
+    return x.size // width, width, x.shape[: x.ndim - normalized] + (1,) * normalized
 
 
 def layer_norm(x, normalized, weight, bias, eps):
@@ -96,7 +102,7 @@ def norm_weight_gradient(g, x, mean, rstd, normalized):
     units = -(-rows // step)
     partial = empty((units, width), computation(x.dtype))
     run("norm_weight_rows", x.dtype, units, 1, (partial, x, g, mean, rstd), (width, rows, step))
-    return np.add.reduce(partial, 0).reshape(x.shape[x.ndim - normalized:])
+    return np.add.reduce(partial, 0).reshape(x.shape[x.ndim - normalized :])
 
 
 # -- cross entropy of rows with class numbers
@@ -106,8 +112,7 @@ def cross_entropy(x, target, weight, ignored):
     """(loss per row, log-sum-exp per row, a row with a target that is no class or -1, number of rows that count)"""
     inner, rows = computation(x.dtype), len(x)
     loss, lse, found = empty((rows,), inner), empty((rows,), inner), np.array((-1, 0))
-    run("cross_entropy_rows", x.dtype, rows, grain_of(x.shape[1]), (loss, lse, x, target, weight, found),
-        (x.shape[1], ignored))
+    run("cross_entropy_rows", x.dtype, rows, grain_of(x.shape[1]), (loss, lse, x, target, weight, found), (x.shape[1], ignored))
     bad, kept = found.tolist()
     return loss, lse, bad, kept
 
@@ -115,6 +120,13 @@ def cross_entropy(x, target, weight, ignored):
 def cross_entropy_backward(x, target, lse, scale, ignored):
     """(softmax - onehot) * scale per row; a number for `scale`: 0 where the target is the ignored one"""
     out, shared = empty(x.shape, x.dtype), isinstance(scale, float)
-    run("cross_entropy_back_rows", x.dtype, len(x), grain_of(x.shape[1]), (out, None if shared else scale, x, target, lse),
-        (x.shape[1], ignored), (scale if shared else 0.0,))
+    run(
+        "cross_entropy_back_rows",
+        x.dtype,
+        len(x),
+        grain_of(x.shape[1]),
+        (out, None if shared else scale, x, target, lse),
+        (x.shape[1], ignored),
+        (scale if shared else 0.0,),
+    )
     return out

@@ -8,7 +8,7 @@ from .kernel_calls import TYPES, Job
 from .kernels import WHOLE, empty, grain_of, plain, run, run_sized
 from .copy_gather import contiguous_copy
 
-_SMALL, _MOST = 48, 256        # elements, and k, where the native kernels win
+_SMALL, _MOST = 48, 256  # elements, and k, where the native kernels win
 
 
 def _turned(x, source, goal):
@@ -30,10 +30,10 @@ def _rows(x, dim):
 def _back(array, dim):
     """The array with its last dim back at `dim`, contiguous."""
     y = _turned(array, -1, dim)
-    return array.reshape(y.shape) if y.flags.c_contiguous else y.copy(order="C")    # (dims of one element get their own strides)
+    return array.reshape(y.shape) if y.flags.c_contiguous else y.copy(order="C")  # (dims of one element get their own strides)
 
 
-_KEYS = {"u": 0, "b": 0, "i": 1, "f": 2}                 # KeyKind of csrc/order.h, by numpy's kind of type
+_KEYS = {"u": 0, "b": 0, "i": 1, "f": 2}  # KeyKind of csrc/order.h, by numpy's kind of type
 
 
 def _sort_wide(x, dim, descending):
@@ -41,8 +41,9 @@ def _sort_wide(x, dim, descending):
     y = np.ascontiguousarray(_turned(x, dim, -1))
     n = y.shape[-1]
     values, places = empty(y.shape, y.dtype), empty(y.shape, np.dtype(np.int64))
-    run_sized("sort_wide_rows", y.itemsize, y.size // n, grain_of(n * 8), (values, y, places),
-              (n, int(descending), _KEYS[y.dtype.kind]))
+    run_sized(
+        "sort_wide_rows", y.itemsize, y.size // n, grain_of(n * 8), (values, y, places), (n, int(descending), _KEYS[y.dtype.kind])
+    )
     return _back(values, dim), _back(places, dim)
 
 
@@ -63,8 +64,9 @@ def _topk_wide(x, k, dim, largest):
     y = np.ascontiguousarray(_turned(x, dim, -1))
     n, sizes = y.shape[-1], (*y.shape[:-1], k)
     values, places = empty(sizes, y.dtype), empty(sizes, np.dtype(np.int64))
-    run_sized("topk_wide_rows", y.itemsize, y.size // n, grain_of(n * 4), (values, y, places),
-              (n, k, int(largest), _KEYS[y.dtype.kind]))
+    run_sized(
+        "topk_wide_rows", y.itemsize, y.size // n, grain_of(n * 4), (values, y, places), (n, k, int(largest), _KEYS[y.dtype.kind])
+    )
     return _back(values, dim), _back(places, dim)
 
 
@@ -109,7 +111,7 @@ def sort_calls(c, values, places, x, dim, descending):
     if units is None:
         return None
     x, n = c.rows(x), x.shape[-1]
-    return Job("sort_rows", TYPES[x.dtype.name], units, n * 8, (values, x, places), (n, int(descending))),
+    return (Job("sort_rows", TYPES[x.dtype.name], units, n * 8, (values, x, places), (n, int(descending))),)
 
 
 def topk_calls(c, values, places, x, k, dim, largest):
@@ -117,4 +119,4 @@ def topk_calls(c, values, places, x, k, dim, largest):
     if units is None or type(k) is not int or not 0 < k <= _MOST:
         return None
     x, n = c.rows(x), x.shape[-1]
-    return Job("topk_rows", TYPES[x.dtype.name], units, n * 4, (values, x, places), (n, k, int(largest))),
+    return (Job("topk_rows", TYPES[x.dtype.name], units, n * 4, (values, x, places), (n, k, int(largest))),)

@@ -16,7 +16,7 @@ import numpy
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDERS = ("runtime", "eager", "capture", "inductor")
-PIECE = 100_000             # bytes: more than nearly every file has, less than what the C library maps anew each time
+PIECE = 100_000  # bytes: more than nearly every file has, less than what the C library maps anew each time
 
 
 @functools.cache
@@ -25,7 +25,7 @@ def fingerprint() -> str:
     parts = [f"{sys.implementation.cache_tag} {sys.version} numpy {numpy.__version__}".encode()]
     for top in FOLDERS:
         for path in sorted(_files(os.path.join(ROOT, top))):
-            parts += (path[len(ROOT):].encode(), _content(path))
+            parts += (path[len(ROOT) :].encode(), _content(path))
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 

@@ -17,6 +17,7 @@ class Job:
 
     def __getstate__(self):
         from multiprocessing.reduction import ForkingPickler
+
         return tuple(setup), bytes(ForkingPickler.dumps(self.value))
 
     def __setstate__(self, state):

@@ -14,9 +14,9 @@ from .kernels import GRAIN, TYPES, empty, run
 
 _NONE = np.zeros(0)
 _WIDE = np.dtype(np.float64)
-_STEPS = {"ndtri": (2,)}        # of a method of third order, from an approximation that is off by 0.003
+_STEPS = {"ndtri": (2,)}  # of a method of third order, from an approximation that is off by 0.003
 _FLOAT_STEPS = {"ndtri": (1,)}
-_LEAST = 1e-10          # of its greatest coefficient: what is less makes no difference to a float
+_LEAST = 1e-10  # of its greatest coefficient: what is less makes no difference to a float
 _series: dict = {}
 
 
@@ -37,7 +37,7 @@ def special(name, x, kind, function=None, s=0, factor=1.0):
 def special_calls(c, name, out, x, coefficients, numbers, factor=1.0):
     """For compiled code: the function as a call of its kernel; `coefficients`: the table of its series, or None."""
     arrays = out, c.rows(x), coefficients
-    return Job(name, CALL_TYPES[x.dtype.name], math.prod(x.shape), 64, arrays, numbers or (0,), (factor,), same=((0, 1),)),
+    return (Job(name, CALL_TYPES[x.dtype.name], math.prod(x.shape), 64, arrays, numbers or (0,), (factor,), same=((0, 1),)),)
 
 
 def series(name, function, wide):
@@ -54,26 +54,35 @@ def _coefficients(name, function, wide):
         with np.errstate(all="ignore"):
             parts = [np.polynomial.chebyshev.chebinterpolate(f, n) for f, n in _FITS[name](function)]
         if not wide:
-            parts = [c[:np.flatnonzero(abs(c) > _LEAST * abs(c).max())[-1] + 1] for c in parts]
+            parts = [c[: np.flatnonzero(abs(c) > _LEAST * abs(c).max())[-1] + 1] for c in parts]
         found = _series[name, wide] = np.concatenate(parts), tuple(map(len, parts))
     return found
 
 
 def _bessel(order):
     """exp(-x) I(x) on [0, 8], over x where it is odd; the root of x times it in 8/x beyond."""
+
     def fits(function):
         yield lambda t: function(4 * (t + 1)) / (4 * (t + 1)) ** order, 34
         yield lambda t: function(16 / (t + 1)) * np.sqrt(16 / (t + 1)), 30
+
     return fits
 
 
 def _erfcx(function):
     """(1 + 2x) erfcx(x) in (x - 3.75) / (x + 3.75)"""
+
     def at(t):
         x = 3.75 * (1 + t) / (1 - t)
         return function(x) * (1 + 2 * x)
+
     yield at, 40
 
 
-_FITS = {"i0": _bessel(0), "i0e": _bessel(0), "i1": _bessel(1), "i1e": _bessel(1),
-         **dict.fromkeys(("erfcx", "ndtri", "ndtr", "log_ndtr"), _erfcx)}
+_FITS = {
+    "i0": _bessel(0),
+    "i0e": _bessel(0),
+    "i1": _bessel(1),
+    "i1e": _bessel(1),
+    **dict.fromkeys(("erfcx", "ndtri", "ndtr", "log_ndtr"), _erfcx),
+}

@@ -18,16 +18,26 @@ from .config import config
 from .errors import FlambeauError
 from .processes import Process, which
 
-BASE_FLAGS = ("-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno",
-              "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-w")
-LIBRARIES = ("-nostdlib",)                  # the C library is there: Python needs it as well
+BASE_FLAGS = (
+    "-std=c++17",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-w",
+)
+LIBRARIES = ("-nostdlib",)  # the C library is there: Python needs it as well
 ISA_FLAGS = {
     "avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c", "-mprefer-vector-width=512"),
     "avx2": ("-mavx2", "-mfma", "-mf16c"),
     "baseline": (),
 }
 
-_VECTORS_OF = {"amx": "avx512", "avx512bf16": "avx512"}     # these add products of bfloat16, which are the runtime's
+_VECTORS_OF = {"amx": "avx512", "avx512bf16": "avx512"}  # these add products of bfloat16, which are the runtime's
 
 
 class CompilerError(FlambeauError):
@@ -37,7 +47,7 @@ class CompilerError(FlambeauError):
 @functools.cache
 def _which(path_variable: str) -> str | None:
     wanted = os.environ.get("CXX")
-    for name in ([wanted] if wanted else ["g++", "clang++", "c++"]):
+    for name in [wanted] if wanted else ["g++", "clang++", "c++"]:
         found = which(name)
         if found:
             return found
@@ -115,15 +125,14 @@ def start(sources: list[str], flags: tuple[str, ...] = ()) -> Building:
     """The same without waiting for the compiler. Raises CompilerError when there is none."""
     program = compiler()
     if program is None:
-        raise CompilerError("no C++ compiler was found (looked for CXX, g++, clang++, c++); "
-                            "install g++ to compile kernels")
+        raise CompilerError("no C++ compiler was found (looked for CXX, g++, clang++, c++); install g++ to compile kernels")
     options = (*options_now(), *flags)
     key = hashlib.sha256("\0".join([*sources, *options, _identity(program)]).encode()).hexdigest()[:40]
     return Building(program, sources, options, key)
 
 
-_running: list[Building] = []       # those that hold a claim
-_waiting: list[Waiting] = []        # at most one
+_running: list[Building] = []  # those that hold a claim
+_waiting: list[Waiting] = []  # at most one
 
 
 def _forget() -> None:
@@ -205,12 +214,12 @@ class Building:
         self.claim = self.error = None
         self.running: list[Process] = []
         self.work: str | None = None
-        self.waited = False                     # the compiler was started before its text was known
+        self.waited = False  # the compiler was started before its text was known
         self.found = find(key)
         if self.found is None:
             self.claim = artifact_store.claim(key)
             if self.claim is not None:
-                with self.lock:                                 # other threads see it, and finish it, when it has begun
+                with self.lock:  # other threads see it, and finish it, when it has begun
                     self._guarded(self._begin)
 
     def path(self) -> str:
@@ -263,7 +272,7 @@ class Building:
             raise
 
     def _begin(self) -> None:
-        self.found = find(self.key)                             # made by another process while this one took the claim
+        self.found = find(self.key)  # made by another process while this one took the claim
         if self.found is not None:
             return
         if self.claim is not None:
@@ -290,7 +299,7 @@ class Building:
     def _end(self) -> None:
         if self.found is not None:
             return
-        if self.waited and self.running[0].wait() > 0:          # a compiler may not like to be given its text so
+        if self.waited and self.running[0].wait() > 0:  # a compiler may not like to be given its text so
             self._compile()
         _check(self.running, self.sources)
         out = f"{self.work}/out.so"
@@ -318,8 +327,11 @@ def _check(running: list[Process], sources: list[str]) -> None:
             raise CompilerError(f"{process.command[0]} was killed by signal {-code}")
         if code:
             import tempfile
+
             handle, kept = tempfile.mkstemp(prefix="flambeau-failed-", suffix=".cpp")
             with os.fdopen(handle, "w") as file:
                 file.write(sources[min(number, len(sources) - 1)])
-            raise CompilerError(f"{process.command[0]} exited with {code} on generated code "
-                                f"(kept as {kept}):\n" + "\n".join(process.said().splitlines()[:30]))
+            raise CompilerError(
+                f"{process.command[0]} exited with {code} on generated code "
+                f"(kept as {kept}):\n" + "\n".join(process.said().splitlines()[:30])
+            )

@@ -26,6 +26,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if config.getoption("--fault"):
         from . import faults
+
         faults.switch_on(config.getoption("--fault"))
 
 
@@ -58,6 +59,7 @@ def pytest_xdist_make_scheduler(config, log):
             for other in self.assigned_work if crashed else ():
                 self._reschedule(other)
             return crashed
+
     return Scheduling(config, log)
 
 
@@ -65,6 +67,7 @@ def pytest_xdist_make_scheduler(config, log):
 def seeded():
     """Each test draws the same numbers in every run, in whatever order tests run: what fails once, fails again."""
     import flambeau
+
     oracle = sys.modules.get("torch", flambeau)
     for seed in (flambeau.manual_seed, oracle.manual_seed, np.random.seed, random.seed):
         seed(20261122)
@@ -83,12 +86,14 @@ def golden(request):
             return
         assert path.exists(), f"{path} is missing: run pytest with --update-golden and read the new file"
         assert text == path.read_text(), f"differs from {path}; if that is meant, run pytest with --update-golden"
+
     return check
 
 
 @pytest.fixture
 def in_child():
     """in_child(action, seconds=60): what became of `action` in a forked child: its exit code, or "hung" after the deadline."""
+
     def run(action, seconds=60):
         pid = os.fork()
         if pid == 0:
@@ -107,6 +112,7 @@ def in_child():
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         return "hung"
+
     return run
 
 
@@ -124,6 +130,7 @@ def at_the_edge():
         x = np.frombuffer(block, dtype, count=count, offset=size - count * width).reshape(shape)
         x[...] = np.random.default_rng(0).standard_normal(shape)
         return x
+
     return array
 
 
@@ -209,6 +216,7 @@ def assert_close():
 @pytest.fixture
 def make():
     from flambeau.eager.op_samples import Samples
+
     return Samples()
 
 
@@ -221,6 +229,7 @@ def random_program():
 def make_program(seed, length=14):
     from flambeau.eager.op.op import OPS
     from flambeau.eager.op_samples import Samples
+
     make = Samples(seed)
     rng = np.random.default_rng(seed)
     plan = [(int(rng.integers(0, 1 << 30)), int(rng.integers(0, 1 << 30)), int(rng.integers(0, 1 << 30))) for _ in range(length)]
@@ -233,13 +242,15 @@ def make_program(seed, length=14):
             made = program_step(OPS, values, *step)
             if made is not None:
                 values.append(made)
-        return tuple(values[len(given):][-5:])
+        return tuple(values[len(given) :][-5:])
+
     return run, inputs
 
 
 def program_step(ops, values, which, first, second):
     """One op on values picked by numbers; None where it does not apply."""
     from flambeau.eager.ops.views import reshape
+
     x, y = values[first % len(values)], values[second % len(values)]
     rank = len(x.shape)
     unary = ("exp", "sin", "relu", "neg", "tanh", "abs")

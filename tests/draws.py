@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "capture"))     # whose generators import each other by name
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "capture"))  # whose generators import each other by name
 
-STEP = 7                                            # of tables of calls: neighbours are alike
+STEP = 7  # of tables of calls: neighbours are alike
 KINDS: dict = {}
 
 
@@ -37,6 +37,7 @@ def kind(name, what):
     def enter(start):
         KINDS[name] = Kind(name, what, start)
         return start
+
     return enter
 
 
@@ -47,6 +48,7 @@ def table():
     """(names of the calls in a mixed order, their entries, the forms that PyTorch has of one)."""
     from tests.oracle import fuzz_elements, fuzz_layers, fuzz_numbers, fuzz_shapes  # noqa: F401 (the tables)
     from tests.oracle.fuzz_draw import TABLE
+
     names = sorted(TABLE)
     step = STEP if len(names) % STEP else STEP + 1
     return [names[k * step % len(names)] for k in range(len(names))], TABLE
@@ -59,6 +61,7 @@ def seeded(names, seed):
 @kind("calls", "calls of public functions, values and derivatives as in PyTorch")
 def calls():
     from tests.oracle.test_fuzz import check, forms, fuzz
+
     names, entries = table()
 
     def told(seed):
@@ -66,6 +69,7 @@ def calls():
         case = entries[name].case(number, forms(entries[name].call))
         text = check(case)
         return text and f"{name}: {text}\n{fuzz.program(case)}"
+
     return told
 
 
@@ -75,6 +79,7 @@ def extremes():
     import torch
     from tests.oracle import fuzz, fuzz_extremes
     from tests.oracle.test_fuzz import forms
+
     names, entries = table()
 
     def told(seed):
@@ -83,12 +88,14 @@ def extremes():
         case = fuzz_extremes.case_of(entry, number, forms(entry.call))
         text = fuzz_extremes.check_of(entry, flambeau, torch)(case)
         return text and f"{name}: {text}\n{fuzz.program(case)}"
+
     return told
 
 
 @kind("bad-calls", "calls with one argument spoilt: errors in words of our own")
 def bad_calls():
     from tests.oracle.test_bad_calls import bad_call, complaint_of
+
     return lambda seed: complaint_of(bad_call(seed))
 
 
@@ -96,23 +103,27 @@ def bad_calls():
 def keys():
     from tests.index_programs import drawn
     from tests.oracle.test_indexing import difference
+
     return lambda seed: difference(drawn(seed))
 
 
 def callers_in_pytorch(module):
     from tests.oracle.test_callers import differs
+
     return lambda seed: differs(module.draw(seed))
 
 
 @kind("functions", "custom autograd functions, as in PyTorch")
 def functions():
     from tests.inductor import functionfuzz
+
     return callers_in_pytorch(functionfuzz)
 
 
 @kind("results", "what callers see of results, as in PyTorch")
 def results():
     from tests.inductor import resultfuzz
+
     return callers_in_pytorch(resultfuzz)
 
 
@@ -127,18 +138,21 @@ def callers_compiled(module):
             check(module.draw(seed), (*BACKENDS, "inductor") if seed % 45 == 0 else BACKENDS)
         except AssertionError as error:
             return str(error)
+
     return told
 
 
 @kind("functions-compiled", "custom autograd functions in every backend, as eagerly")
 def functions_compiled():
     from tests.inductor import functionfuzz
+
     return callers_compiled(functionfuzz)
 
 
 @kind("results-compiled", "what callers see of results of compiled functions")
 def results_compiled():
     from tests.inductor import resultfuzz
+
     return callers_compiled(resultfuzz)
 
 
@@ -146,6 +160,7 @@ def results_compiled():
 def keys_compiled():
     from tests.capture.test_indexing import backends, difference
     from tests.index_programs import drawn
+
     return lambda seed: "\n".join(filter(None, (difference(drawn(seed), backend) for backend in backends(seed // 4))))
 
 
@@ -153,6 +168,7 @@ def keys_compiled():
 def extremes_compiled():
     import flambeau
     from tests.oracle import fuzz, fuzz_extremes
+
     names, entries = table()
     names = [n for n in names if isinstance(entries[n].call, str) and not n.startswith(("linalg", "fft"))]
 
@@ -162,6 +178,7 @@ def extremes_compiled():
         if case.form != "function" or fuzz.run(flambeau, case).error is not None:
             return None
         return fuzz_extremes.compiled_differs(flambeau, [case], "inductor" if seed % 45 == 0 else "loops")
+
     return told
 
 
@@ -176,9 +193,10 @@ def graphs():
         """Those of one unit at once; every fourth unit's calls run in C++, too."""
         for k in range(0, len(seeds), SIZE):
             with tempfile.TemporaryDirectory() as store, config.patch(cache_dir=store):
-                trials, _ = run([draw(seed) for seed in seeds[k:k + SIZE]], COMPILER, False, k // SIZE % 4 == 0)
-            for seed, trial in zip(seeds[k:k + SIZE], trials):
+                trials, _ = run([draw(seed) for seed in seeds[k : k + SIZE]], COMPILER, False, k // SIZE % 4 == 0)
+            for seed, trial in zip(seeds[k : k + SIZE], trials):
                 yield seed, trial.problem and f"{trial.problem}\n{trial.program.text()}"
+
     return several
 
 
@@ -188,6 +206,7 @@ def graphs():
 @kind("growth", "containers, counters and texts that grow from call to call")
 def growth():
     from growth_programs import BACKENDS, differs
+
     return lambda seed: differs(seed, BACKENDS[seed % len(BACKENDS)])
 
 
@@ -195,29 +214,34 @@ def growth():
 def language():
     import fuzzing
     import language_draw
+
     backends = {0: "aot_eager", 7: "loops"}
 
     def told(seed):
         backend = backends.get(seed % 15, "inductor" if seed % 60 == 31 else fuzzing.interpreted)
         return fuzzing.differing(seed, kind=language_draw, calls=3, backend=backend, close=True)
+
     return told
 
 
 @kind("python", "control flow and data structures around tensors")
 def python():
     import fuzzing
+
     return lambda seed: fuzzing.differing(seed, calls=3 if seed % 5 == 0 else 2)
 
 
 @kind("guards", "functions in worlds that change between calls")
 def guards():
     import guard_programs
+
     return lambda seed: guard_programs.unsound(seed)[0]
 
 
 @kind("changes", "functions whose arguments change their types, sizes, lengths, keys and identities")
 def changes():
     import fuzzing
+
     return fuzzing.unsound
 
 
@@ -250,8 +274,9 @@ def run(name: str, first: int, count: int, out=print) -> int:
 
 def main(arguments=None) -> int:
     kinds = "\n".join(f"  {each.name:<20}{each.what}" for each in KINDS.values())
-    parser = argparse.ArgumentParser("python -m tests.draws", description=f"{__doc__}\nkinds:\n{kinds}",
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python -m tests.draws", description=f"{__doc__}\nkinds:\n{kinds}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("kind", choices=KINDS, metavar="KIND")
     parser.add_argument("--count", type=int, default=100, metavar="N")
     parser.add_argument("--first", type=int, default=0, metavar="SEED")

@@ -15,11 +15,11 @@ import tempfile
 
 import pytest
 
-SMALL = "test_layers.py"            # asks for nothing of flambeau
+SMALL = "test_layers.py"  # asks for nothing of flambeau
 
 
 def main():
-    sys.path[0] = os.getcwd()                               # as `python -m pytest` has it
+    sys.path[0] = os.getcwd()  # as `python -m pytest` has it
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         pytest.main(["-q", "-p", "no:cacheprovider", "--collect-only", f"tests/{SMALL}"])
     importlib.import_module("flambeau")
@@ -44,8 +44,9 @@ class Runner:
     """One such process; `runner(arguments)` is what subprocess.run would give. Runs of one runner follow each other."""
 
     def __init__(self, root):
-        self.process = subprocess.Popen([sys.executable, __file__], cwd=root, text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [sys.executable, __file__], cwd=root, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     def __call__(self, *arguments):
         with tempfile.NamedTemporaryFile("r+", errors="replace") as said:

@@ -94,8 +94,24 @@ class Draw:
 
     def part(self, first, shape, common=2):
         n = first[0]
-        kinds = (self.number, self.number, self.slice, self.slice, lambda n: "None", lambda n: "...", self.flag, self.scalar,
-                 self.index, self.index, self.list, self.list, self.array, self.mask, self.range, self.odd)
+        kinds = (
+            self.number,
+            self.number,
+            self.slice,
+            self.slice,
+            lambda n: "None",
+            lambda n: "...",
+            self.flag,
+            self.scalar,
+            self.index,
+            self.index,
+            self.list,
+            self.list,
+            self.array,
+            self.mask,
+            self.range,
+            self.odd,
+        )
         self.common, self.shape = common, shape
         return self.rng.choice(kinds)(n)
 
@@ -114,8 +130,9 @@ class Draw:
         return f"slice({ends[0]}, {ends[1]}, {self.rng.choice(('None', 'None', '1', '2', '3', '-1' if n > 2 else '1'))})"
 
     def flag(self, n):
-        return self.rng.choice(("True", "False", "True", self.tensor("torch.tensor(True)"), self.tensor("torch.tensor(False)"),
-                                "np.array(True)"))
+        return self.rng.choice(
+            ("True", "False", "True", self.tensor("torch.tensor(True)"), self.tensor("torch.tensor(False)"), "np.array(True)")
+        )
 
     def scalar(self, n):
         kind = self.rng.choice(("int64", "int64", "int64", "int32", "uint8", "int16", "float32"))
@@ -150,16 +167,38 @@ class Draw:
         rank = self.rng.choice((1, 1, min(2, len(self.shape))))
         size = [m if self.rng.random() < 0.97 else m + 1 for m in self.shape[:rank]] or [n]
         values = np.random.default_rng(self.rng.randint(0, 10**6)).random(size) < 0.5
-        return self.rng.choice((lambda: self.tensor(f"torch.tensor({values.tolist()}, dtype=torch.bool)"),
-                                lambda: f"np.array({values.tolist()}, dtype=bool)",
-                                lambda: self.tensor(f"torch.tensor({values.astype(int).tolist()}, dtype=torch.uint8)")))()
+        return self.rng.choice(
+            (
+                lambda: self.tensor(f"torch.tensor({values.tolist()}, dtype=torch.bool)"),
+                lambda: f"np.array({values.tolist()}, dtype=bool)",
+                lambda: self.tensor(f"torch.tensor({values.astype(int).tolist()}, dtype=torch.uint8)"),
+            )
+        )()
 
     def range(self, n):
         return f"range({self.rng.randint(0, n)})"
 
     def odd(self, n):
-        return self.rng.choice(("1.5", "'a'", "{}", "object()", "np.float64(1)", "[None]", "[slice(None)]", "[[0, [1]], 1]",
-                                "2**70", "torch.Size([0])", "[...]", "1j")) if self.rng.random() < 0.2 else "slice(None)"
+        return (
+            self.rng.choice(
+                (
+                    "1.5",
+                    "'a'",
+                    "{}",
+                    "object()",
+                    "np.float64(1)",
+                    "[None]",
+                    "[slice(None)]",
+                    "[[0, [1]], 1]",
+                    "2**70",
+                    "torch.Size([0])",
+                    "[...]",
+                    "1j",
+                )
+            )
+            if self.rng.random() < 0.2
+            else "slice(None)"
+        )
 
     def tensor(self, text):
         name = f"i{len(self.tensors)}"

@@ -12,7 +12,9 @@ import pathlib
 import re
 import sys
 
-FENCE = re.compile(r"^(?P<needs><!-- needs: (?P<package>\w+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(
+    r"^(?P<needs><!-- needs: (?P<package>\w+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
+)
 
 
 @dataclasses.dataclass
@@ -32,7 +34,7 @@ def blocks(page: pathlib.Path) -> list[Block]:
     for match in FENCE.finditer(source):
         line = source.count("\n", 0, match.start("text")) + 1
         block = Block(match["language"], match["text"], line, match["package"])
-        if block.language == "text" and found and found[-1].language == "python" and not source[end: match.start()].strip():
+        if block.language == "text" and found and found[-1].language == "python" and not source[end : match.start()].strip():
             found[-1].expected = block.text
         found.append(block)
         end = match.end()

@@ -61,7 +61,8 @@ def test_missing_names_are_named():
 
 
 def test_the_real_torch_is_not_replaced():
-    code, out, err = run("""
+    code, out, err = run(
+        """
         import sys, types
         sys.modules["torch"] = types.ModuleType("torch")
         sys.modules["torch"].__version__ = "2.13.0"
@@ -70,7 +71,9 @@ def test_the_real_torch_is_not_replaced():
             flambeau.alias_torch()
         except RuntimeError as error:
             print(error)
-    """, alias=False)
+    """,
+        alias=False,
+    )
     assert code == 0 and "torch 2.13.0 is already imported" in out and "before anything imports torch" in out, err
 
 
@@ -85,12 +88,14 @@ def test_decorators_return_their_argument():
 
 
 def test_spawned_workers_see_the_alias(tmp_path):
-    (tmp_path / "rows.py").write_text(textwrap.dedent("""
+    (tmp_path / "rows.py").write_text(
+        textwrap.dedent("""
         import torch
         class Rows(torch.utils.data.Dataset):
             def __len__(self): return 4
             def __getitem__(self, i): return torch.full((2,), float(i))
-    """))
+    """)
+    )
     code, out, err = run(f"""
         import sys; sys.path.insert(0, {str(tmp_path)!r})
         import torch, rows
@@ -124,13 +129,17 @@ CHILDREN = """
 @pytest.mark.parametrize("early", [True, False])
 def test_children_of_plain_multiprocessing_have_the_alias(tmp_path, early):
     """However they are started, and whether multiprocessing was imported before the alias or after it."""
-    (tmp_path / "rows.py").write_text(textwrap.dedent("""
+    (tmp_path / "rows.py").write_text(
+        textwrap.dedent("""
         import torch
         class Kept:
             def __init__(self, n): self.x = torch.full((2,), float(n))
         def total(x, kept): return (x.sum() + kept.x.sum()).item()
-    """))
-    program = textwrap.dedent(CHILDREN).format(folder=str(tmp_path), first="" if early else "import multiprocessing.spawn; ", last="")
+    """)
+    )
+    program = textwrap.dedent(CHILDREN).format(
+        folder=str(tmp_path), first="" if early else "import multiprocessing.spawn; ", last=""
+    )
     (tmp_path / "program.py").write_text(program)
     done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.split("\n") == ["fork 7.0", "spawn 7.0", "forkserver 7.0", ""], done.stderr

@@ -49,18 +49,10 @@ CALLS = {
         RuntimeError,
         r"scaled_dot_product_attention.*\[2, 3\].*\[4, 5\]",
     ),
-    "batch of targets": (
-        lambda: F.cross_entropy(a(), torch.tensor([0])),
-        ValueError,
-        r"batch_size \(2\).*batch_size \(1\)",
-    ),
+    "batch of targets": (lambda: F.cross_entropy(a(), torch.tensor([0])), ValueError, r"batch_size \(2\).*batch_size \(1\)"),
     "dim": (lambda: a().sum(5), IndexError, r"\[-2, 1\], but got 5"),
     "dims": (lambda: a().transpose(0, 7), IndexError, "but got 7"),
-    "types of a product": (
-        lambda: torch.ones(2, dtype=torch.int64) @ torch.ones(2),
-        RuntimeError,
-        "long int != float.*matmul",
-    ),
+    "types of a product": (lambda: torch.ones(2, dtype=torch.int64) @ torch.ones(2), RuntimeError, "long int != float.*matmul"),
     "bits of floats": (lambda: a() & a(), RuntimeError, "bitwise_and: not implemented for torch.float32"),
     "a condition that is no bool": (lambda: torch.where(a(), a(), a()), RuntimeError, "where.*Float"),
     "a mask that is no bool": (lambda: a().masked_fill(a(), 0.0), RuntimeError, "masked_fill.*float32"),
@@ -104,9 +96,7 @@ def test_operations_say_what_is_wrong(name):
         call()
 
 
-@pytest.mark.parametrize(
-    "name", [n for n, (_, _, text) in CALLS.items() if n not in ("no parameters", "a negative rate")]
-)
+@pytest.mark.parametrize("name", [n for n, (_, _, text) in CALLS.items() if n not in ("no parameters", "a negative rate")])
 def test_compiled_code_raises_the_same_errors(name):
     """The error of the program itself, not one of the compiler: nothing is swallowed, nothing is warned of."""
     call, error, text = CALLS[name]
@@ -174,12 +164,7 @@ def test_load_state_dict_tells_everything_that_does_not_fit():
         with pytest.raises(RuntimeError) as caught:
             model.load_state_dict(state)
         text = str(caught.value)
-        assert (
-            "Missing key(s)" in text
-            and "second.bias" in text
-            and "Unexpected key(s)" in text
-            and "third.weight" in text
-        )
+        assert "Missing key(s)" in text and "second.bias" in text and "Unexpected key(s)" in text and "third.weight" in text
         assert "size mismatch for first.weight" in text and "[4, 3]" in text and "[5, 3]" in text
         assert [p.tolist() for p in before][1] == list(model.parameters())[1].tolist()
 
@@ -205,8 +190,7 @@ def test_wrong_settings_of_compile(arguments, error, text):
 
 
 @pytest.mark.parametrize(
-    "thing, text",
-    [(3, "int"), ("f", "str"), (None, "NoneType"), (torch.ones(2), "Tensor"), (nn.Linear, "class Linear")],
+    "thing, text", [(3, "int"), ("f", "str"), (None, "NoneType"), (torch.ones(2), "Tensor"), (nn.Linear, "class Linear")]
 )
 def test_what_cannot_be_compiled(thing, text):
     if thing is None:
@@ -224,13 +208,7 @@ def test_wrong_arguments_of_a_compiled_function():
 
     compiled = torch.compile(program)
     compiled(a(), 2.0)
-    for arguments, names in (
-        ((), {}),
-        ((a(),), {}),
-        ((a(), 1, 2), {}),
-        ((a(), 1), {"bia": 2}),
-        ((a(), 1), {"scale": 2}),
-    ):
+    for arguments, names in (((), {}), ((a(),), {}), ((a(), 1, 2), {}), ((a(), 1), {"bia": 2}), ((a(), 1), {"scale": 2})):
         with pytest.raises(TypeError) as wanted:
             program(*arguments, **names)
         with pytest.raises(TypeError) as caught:
@@ -344,11 +322,7 @@ def test_a_variable_that_sets_nothing():
 
 
 def test_names_of_settings():
-    for use in (
-        lambda: config.theads,
-        lambda: setattr(config, "theads", 1),
-        lambda: config.patch(theads=1).__enter__(),
-    ):
+    for use in (lambda: config.theads, lambda: setattr(config, "theads", 1), lambda: config.patch(theads=1).__enter__()):
         with pytest.raises(AttributeError, match="no setting 'theads'; settings are: .*threads"):
             use()
     assert all(hasattr(config, name) for name in FIELDS)
@@ -454,9 +428,7 @@ def test_a_cache_folder_that_turns_read_only(tmp_path, monkeypatch):
 def test_a_cache_folder_that_others_may_write_to(tmp_path):
     tmp_path.chmod(0o777)
     said = python(PROGRAM, FLAMBEAU_CACHE_DIR=str(tmp_path))
-    assert (
-        said.count("RuntimeWarning") == 1 and "others have access to it (mode 777); chmod 700 makes it usable" in said
-    )
+    assert said.count("RuntimeWarning") == 1 and "others have access to it (mode 777); chmod 700 makes it usable" in said
     assert "COUNTED 2 True {}" in said and not any(tmp_path.iterdir())
 
 
@@ -480,7 +452,8 @@ def test_a_damaged_shared_object_is_built_again(tmp_path, damage):
     said = python(PROGRAM, FLAMBEAU_CACHE_DIR=str(folder), FLAMBEAU_LOGS="cache")
     assert "COUNTED 2 True {}" in said and said.count("refused") == said.count("built") == 3
     assert all(
-        artifact_store.seal(path.name, path.read_bytes()[: -artifact_store.SEAL]) == path.read_bytes()[-artifact_store.SEAL :] for path in stored
+        artifact_store.seal(path.name, path.read_bytes()[: -artifact_store.SEAL]) == path.read_bytes()[-artifact_store.SEAL :]
+        for path in stored
     )
     assert python(PROGRAM, FLAMBEAU_CACHE_DIR=str(folder), FLAMBEAU_LOGS="cache").count("found") == 3
 
@@ -512,9 +485,7 @@ def test_a_python_whose_frames_are_not_known():
         compiler.reset()
         print("COUNTED", compiler.counters()["graphs"], sorted(compiler.list_backends())[:1])
         """)
-    assert (
-        said.count("RuntimeWarning") == 1 and "does not compile on Python" in said and "COUNTED 0 ['aot_eager']" in said
-    )
+    assert said.count("RuntimeWarning") == 1 and "does not compile on Python" in said and "COUNTED 0 ['aot_eager']" in said
 
 
 def test_version_branches_stand_in_one_place():
@@ -524,8 +495,6 @@ def test_version_branches_stand_in_one_place():
     for folder in ("runtime", "eager", "capture", "inductor"):
         for path, _, names in os.walk(os.path.join(root, folder)):
             found += [
-                os.path.join(path, n)
-                for n in names
-                if n.endswith(".py") and "version_info" in open(os.path.join(path, n)).read()
+                os.path.join(path, n) for n in names if n.endswith(".py") and "version_info" in open(os.path.join(path, n)).read()
             ]
     assert {os.path.relpath(path, root) for path in found} <= {os.path.join("capture", "bytecode", "opcodes.py")}

@@ -54,7 +54,7 @@ def test_rows_of_the_table():
 @pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
 def test_one_process_tells_times_share_and_memory():
     told = program("workloads.py", "--lib", "flambeau", "--mode", "compiled", "--workload", "reductions", "--budget", "0.05")
-    assert told["seconds"] > 0 and told["first_seconds"] > 0 and told["peak_mb"] > 16        # the input alone is 16 MB
+    assert told["seconds"] > 0 and told["first_seconds"] > 0 and told["peak_mb"] > 16  # the input alone is 16 MB
     assert 0 < told["native_share"] <= 1 and len(told["fingerprint"]) == 5
 
 
@@ -64,8 +64,20 @@ def test_never_slower_measures_goes_on_and_makes_a_table(tmp_path):
     (tmp_path / "programs").mkdir()
     (tmp_path / "programs" / "linear.py").write_text(PROGRAM)
     out = tmp_path / "rows.json"
-    lines = never_slower("--kinds", "ops,programs", "--sizes", "small", "--names", "ops flip,programs linear", "--rounds", "1", "--programs",
-                         str(tmp_path / "programs"), "--out", str(out))
+    lines = never_slower(
+        "--kinds",
+        "ops,programs",
+        "--sizes",
+        "small",
+        "--names",
+        "ops flip,programs linear",
+        "--rounds",
+        "1",
+        "--programs",
+        str(tmp_path / "programs"),
+        "--out",
+        str(out),
+    )
     rows = json.loads(out.read_text())
     assert set(rows) == {"ops flip small forward", "ops flip small training", "programs linear"}
     assert all(told["eager"] > 0 and told["compiled"] > 0 for told in rows.values()), rows
@@ -93,8 +105,23 @@ def never_slower(*arguments):
 def test_every_eager_call_runs(tmp_path):
     """A sample of the calls, without the other library and at 100 elements; the table tells what was measured."""
     out = tmp_path / "ops.json"
-    done = subprocess.run([sys.executable, "eager_ops.py", "--sizes", "100", "--peer-python", "", "--out", str(out), "--only",
-                           r"x @ y|sort\(0\)|grid_sample|erfinv|AdamW|Gamma|trunc_normal"], cwd=FOLDER, capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "eager_ops.py",
+            "--sizes",
+            "100",
+            "--peer-python",
+            "",
+            "--out",
+            str(out),
+            "--only",
+            r"x @ y|sort\(0\)|grid_sample|erfinv|AdamW|Gamma|trunc_normal",
+        ],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     results = json.loads(out.read_text())
     assert len(results) > 30 and all(found["flambeau"].get("seconds", 0) > 0 for found in results.values()), results
@@ -102,10 +129,13 @@ def test_every_eager_call_runs(tmp_path):
 
 
 def test_table_of_eager_calls():
-    told = program("-c", """
+    told = program(
+        "-c",
+        """
 import json, eager_ops
 one = {"flambeau": {"seconds": 3e-6}, "torch": {"seconds": 1e-6}, "agree": True}
 other = {"flambeau": {"seconds": 1e-6}, "torch": {"seconds": 3e-6}, "agree": True}
 key = "order | x.sort(0) | x=g(n) | float32 | {} | forward"
-print(json.dumps(eager_ops.shown({key.format(100): one, key.format(100000): other}, 5)))""")
+print(json.dumps(eager_ops.shown({key.format(100): one, key.format(100000): other}, 5)))""",
+    )
     assert "| order | 3.00, 1, 1 | 0.33, 0, 1 |" in told and "| `x.sort(0)` | `x=g(n)` | float32 | 100 | forward | 3.00 |" in told

@@ -54,9 +54,11 @@ def program(tmp_path, monkeypatch):
 @pytest.fixture
 def said(capsys):
     """said(*arguments) -> (status, standard output, standard error)"""
+
     def run(*arguments):
         status = main(list(map(str, arguments)))
         return status, *capsys.readouterr()
+
     return run
 
 
@@ -83,6 +85,7 @@ def test_as_a_module():
 
 # -- explain
 
+
 def test_explain(said, program):
     status, out, _ = said("explain", "program.py:step", "torch.ones(3)", "--backend", "eager")
     assert status == FOUND
@@ -98,25 +101,29 @@ def test_explain_as_json(said, program):
     assert one["code"] == "print" and one["line"].endswith("program.py:7") and "inside" in err
 
 
-@pytest.mark.parametrize("arguments, told", [
-    (["program.py:stop"], "defines no 'stop'; it defines: step, needs"),
-    (["program.py:needs"], "it needs x, y"),
-    (["program.py:Layer"], "the class Layer: name an instance"),
-    (["program.py:layer.weights"], "has no 'weights'"),
-    (["program.py:step", "torch.ones(4"], "raises SyntaxError"),
-    (["nothing.py:step"], "No such file"),
-    (["step"], "is not FILE:FUNCTION"),
-    (["program.py:torch"], "torch is no function or nn.Module but an imported Python module"),
-    (["program.py:step", "--backend", "nope", "torch.ones(3)"], "unknown backend 'nope'; backends are: "),
-])
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (["program.py:stop"], "defines no 'stop'; it defines: step, needs"),
+        (["program.py:needs"], "it needs x, y"),
+        (["program.py:Layer"], "the class Layer: name an instance"),
+        (["program.py:layer.weights"], "has no 'weights'"),
+        (["program.py:step", "torch.ones(4"], "raises SyntaxError"),
+        (["nothing.py:step"], "No such file"),
+        (["step"], "is not FILE:FUNCTION"),
+        (["program.py:torch"], "torch is no function or nn.Module but an imported Python module"),
+        (["program.py:step", "--backend", "nope", "torch.ones(3)"], "unknown backend 'nope'; backends are: "),
+    ],
+)
 def test_explain_names_what_is_wrong(said, program, arguments, told):
     status, _, err = said("explain", *arguments)
     assert status == WRONG and told in err
 
 
 def test_explain_takes_the_example_inputs(said, program):
-    (program / "given.py").write_text("import flambeau as torch\nexample_inputs = lambda: (torch.ones(2), 3)\n"
-                                      "def f(x, n):\n    return x * n\n")
+    (program / "given.py").write_text(
+        "import flambeau as torch\nexample_inputs = lambda: (torch.ones(2), 3)\ndef f(x, n):\n    return x * n\n"
+    )
     status, out, _ = said("explain", "given.py:f", "--backend", "eager")
     assert status == DONE and "1 graph, 0 breaks, 1 op," in out
 
@@ -129,6 +136,7 @@ def test_explain_of_a_call_that_fails(said, program):
 
 
 # -- report
+
 
 def test_report(said, program):
     status, out, _ = said("report", "program.py", 3, 4, 5)
@@ -148,13 +156,20 @@ def test_report_as_json_with_the_failure_of_the_program(said, program):
     assert not list(program.glob("*.html"))
 
 
-@pytest.mark.parametrize("last, status, told", [
-    ("sys.exit()", DONE, ""), ("sys.exit(0)", DONE, ""), ("sys.exit(7)", FAILED, "ends.py ended with status 7"),
-    ("sys.exit('no data')", FAILED, "ends.py ended with status 1"), ("raise KeyboardInterrupt", FAILED, "ends.py was interrupted"),
-])
+@pytest.mark.parametrize(
+    "last, status, told",
+    [
+        ("sys.exit()", DONE, ""),
+        ("sys.exit(0)", DONE, ""),
+        ("sys.exit(7)", FAILED, "ends.py ended with status 7"),
+        ("sys.exit('no data')", FAILED, "ends.py ended with status 1"),
+        ("raise KeyboardInterrupt", FAILED, "ends.py was interrupted"),
+    ],
+)
 def test_a_program_that_ends_early_gets_its_page(said, program, last, status, told):
-    (program / "ends.py").write_text("import sys\nimport flambeau\nflambeau.compile(lambda x: x + 1, backend='eager')"
-                                     f"(flambeau.ones(2))\n{last}\n")
+    (program / "ends.py").write_text(
+        f"import sys\nimport flambeau\nflambeau.compile(lambda x: x + 1, backend='eager')(flambeau.ones(2))\n{last}\n"
+    )
     ended, out, err = said("report", "ends.py")
     assert ended == status and told in out and "ends_report.html: <lambda>, 1 frame, 1 graph, 0 breaks, 0 kernels" in out
     assert ("no data\n" in err) == ("no data" in last) and "scripts.py" not in err
@@ -194,7 +209,9 @@ if __name__ == "__main__":
 def test_a_program_for_pytorch_runs_as_it_is(program):
     """Its spawned children, too, and they know classes of the program."""
     (program / "other.py").write_text(FOR_PYTORCH)
-    done = subprocess.run([sys.executable, "-m", "flambeau", "run", "--counts", "other.py", "--lr", "1"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "flambeau", "run", "--counts", "other.py", "--lr", "1"], capture_output=True, text=True
+    )
     assert done.returncode == 5, done.stderr
     said, counted = done.stdout.splitlines()
     assert said == "__mp_main__ torch [2.0, 2.0] 1.0 ['--lr', '1']" and "graphs 1," in counted
@@ -209,8 +226,10 @@ def test_a_program_for_pytorch_ends_with_its_own_status(program, last, status):
 
 def test_report_of_other_processes(program):
     """FLAMBEAU_REPORT: what a process compiled in a function that has returned is told when it ends."""
-    (program / "other.py").write_text("import flambeau as torch\ndef main():\n    f = torch.compile(lambda x: x * 2, backend='eager')\n"
-                                      "    f(torch.ones(2))\nmain()\n")
+    (program / "other.py").write_text(
+        "import flambeau as torch\ndef main():\n    f = torch.compile(lambda x: x * 2, backend='eager')\n"
+        "    f(torch.ones(2))\nmain()\n"
+    )
     subprocess.run([sys.executable, "other.py"], env=os.environ | {"FLAMBEAU_REPORT": str(program / "reports")}, check=True)
     pages, facts = list(program.glob("reports/*.html")), list(program.glob("reports/*.json"))
     assert len(pages) == len(facts) == 1
@@ -226,17 +245,34 @@ def test_a_module_and_statements_for_pytorch(program):
     (program / "inner").mkdir()
     (program / "inner" / "__init__.py").write_text("")
     (program / "inner" / "helper.py").write_text("import torch\nvalue = torch.ones(3)\n")
-    (program / "inner" / "main.py").write_text(FOR_PYTORCH.replace("import torch\n", "import torch\nfrom .helper import value\n", 1))
+    (program / "inner" / "main.py").write_text(
+        FOR_PYTORCH.replace("import torch\n", "import torch\nfrom .helper import value\n", 1)
+    )
     done = flambeau_run("--counts", "-m", "inner.main", "--lr", "1")
-    assert done.returncode == 5 and done.stdout.startswith("__mp_main__ torch [2.0, 2.0] 1.0 ['--lr', '1']\nframes 1, graphs 1,"), done
-    done = flambeau_run("-c", "import sys, torch\nfrom inner.helper import value\nprint(__name__, sys.argv, value + torch.ones(1)); sys.exit(3)", "-x", "y")
+    assert done.returncode == 5 and done.stdout.startswith(
+        "__mp_main__ torch [2.0, 2.0] 1.0 ['--lr', '1']\nframes 1, graphs 1,"
+    ), done
+    done = flambeau_run(
+        "-c",
+        "import sys, torch\nfrom inner.helper import value\nprint(__name__, sys.argv, value + torch.ones(1)); sys.exit(3)",
+        "-x",
+        "y",
+    )
     assert (done.returncode, done.stdout) == (3, "__main__ ['-c', '-x', 'y'] tensor([2., 2., 2.])\n"), done
     done = flambeau_run("-m", "pytest", "--version")
     assert done.returncode == 0 and "pytest" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("arguments, told", [([], "name a program"), (["-m"], "the module is missing"), (["-c"], "the text is missing"),
-                                             (["-m", "no_such"], "No module named no_such"), (["-c", "1 +"], "no Python program")])
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        ([], "name a program"),
+        (["-m"], "the module is missing"),
+        (["-c"], "the text is missing"),
+        (["-m", "no_such"], "No module named no_such"),
+        (["-c", "1 +"], "no Python program"),
+    ],
+)
 def test_no_program_for_pytorch(program, arguments, told):
     done = flambeau_run(*arguments)
     assert done.returncode == WRONG and told in done.stderr and "Traceback" not in done.stderr, done.stderr
@@ -259,8 +295,10 @@ if __name__ == "__main__":
 def test_programs_that_import_torch_need_no_option(program, arguments):
     """Where no PyTorch is installed; and the process that ran them asks no further."""
     (program / "asked.py").write_text(ASKED)
-    code = f"import sys\nfrom flambeau.cli.main import main\nkept = list(sys.meta_path)\nassert main({arguments!r}) == 0\n" \
-           "assert not [f for f in sys.meta_path if type(f).__name__ == 'TorchWhenAsked']"
+    code = (
+        f"import sys\nfrom flambeau.cli.main import main\nkept = list(sys.meta_path)\nassert main({arguments!r}) == 0\n"
+        "assert not [f for f in sys.meta_path if type(f).__name__ == 'TorchWhenAsked']"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and "1 graph" in done.stdout, done.stderr
 
@@ -274,6 +312,7 @@ def test_without_a_command(capsys):
 
 # -- show, cache
 
+
 def test_show(said, program):
     with config.patch(dump=str(program / "dump")):
         flambeau.compile(lambda x: x + 1, backend="eager")(flambeau.ones(2))
@@ -283,8 +322,11 @@ def test_show(said, program):
     assert "what was captured" in said("show", "--dump", "dump", name)[1]
     number = name.partition("_")[0]
     assert "ops.add" in said("show", "--dump", "dump", number, "graph.py")[1]
-    for arguments, told in ((["--dump", "dump", "zz"], f"it has: {name}"), (["--dump", "none"], "no folder"),
-                            (["--dump", "dump", number, "x.py"], "has no file 'x.py'")):
+    for arguments, told in (
+        (["--dump", "dump", "zz"], f"it has: {name}"),
+        (["--dump", "none"], "no folder"),
+        (["--dump", "dump", number, "x.py"], "has no file 'x.py'"),
+    ):
         status, _, err = said("show", *arguments)
         assert status == WRONG and told in err
 
@@ -325,6 +367,7 @@ def test_cache_verify_and_clear(said, store):
 
 # -- ops
 
+
 def test_ops(said):
     status, out, _ = said("ops")
     assert status == DONE and len(out.splitlines()) == len(OPS)
@@ -336,24 +379,31 @@ def test_ops(said):
 
 def test_every_record_can_be_shown():
     from flambeau.cli import ops
+
     for op in list(OPS.values()):
         assert ops.text(ops.facts_of(op)).startswith(f"{op.name}: {op.kind.value}")
 
 
 # -- doctor
 
+
 def told(monkeypatch, **machine):
     for name, value in machine.items():
-        monkeypatch.setattr(*{"compiler": (toolchain, "compiler"), "cuda": (doctor, "cuda"),
-                              "installed": (doctor, "installed")}[name], value)
+        monkeypatch.setattr(
+            *{"compiler": (toolchain, "compiler"), "cuda": (doctor, "cuda"), "installed": (doctor, "installed")}[name], value
+        )
     answer = doctor.run(None)
     return answer.status, answer.text
 
 
 def test_doctor_of_a_machine_without_compiler_triton_and_gpu(monkeypatch):
     kept = doctor.installed
-    status, text = told(monkeypatch, compiler=lambda: None, cuda=lambda: {"devices": [], "problem": "libcuda.so.1 is not on this machine"},
-                        installed=lambda name: None if name == "triton" else kept(name))
+    status, text = told(
+        monkeypatch,
+        compiler=lambda: None,
+        cuda=lambda: {"devices": [], "problem": "libcuda.so.1 is not on this machine"},
+        installed=lambda name: None if name == "triton" else kept(name),
+    )
     assert status == FOUND
     assert "C++ compiler  none" in text and "apt-get install g++" in text and "loop interpreter" in text
     assert "Triton        none" in text and "pip install triton" in text
@@ -388,16 +438,23 @@ def test_doctor_of_a_bare_machine(tmp_path):
 
 
 def test_doctor_of_a_machine_with_everything(monkeypatch):
-    status, text = told(monkeypatch, compiler=toolchain.compiler, cuda=lambda: {"devices": ["NVIDIA X"], "problem": None},
-                        installed=lambda name: "9.9")
+    status, text = told(
+        monkeypatch,
+        compiler=toolchain.compiler,
+        cuda=lambda: {"devices": ["NVIDIA X"], "problem": None},
+        installed=lambda name: "9.9",
+    )
     assert "CUDA          NVIDIA X, cupy 9.9" in text and "Triton        9.9" in text
     if toolchain.compiler():
         assert status == DONE and "nothing is missing" in text and ", works" in text
 
 
 def test_doctor_of_a_machine_with_a_gpu_that_nothing_reaches(monkeypatch):
-    _, text = told(monkeypatch, cuda=lambda: {"devices": ["NVIDIA X"], "problem": None},
-                   installed=lambda name: None if name == "cupy" else "9.9")
+    _, text = told(
+        monkeypatch,
+        cuda=lambda: {"devices": ["NVIDIA X"], "problem": None},
+        installed=lambda name: None if name == "cupy" else "9.9",
+    )
     assert "CUDA          NVIDIA X\n" in text and "cupy: cupy is not installed: no tensors on the GPU" in text
 
 
@@ -416,17 +473,24 @@ def test_doctor_names_settings(said, monkeypatch):
 
 # -- logs and settings
 
+
 def test_unknown_log_channels_are_told():
-    done = subprocess.run([sys.executable, "-c", "import flambeau"], env=os.environ | {"FLAMBEAU_LOGS": "breaks,kernel"},
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import flambeau"],
+        env=os.environ | {"FLAMBEAU_LOGS": "breaks,kernel"},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 1 and "no such channel: kernel; channels are: breaks, recompiles," in done.stderr
 
 
 def test_every_channel_is_filled(capsys):
     from flambeau.runtime.log import CHANNELS
+
     def f(x):
         print("cut")
         return flambeau.softmax(flambeau.linalg.eigvals(x).abs(), -1).sum()
+
     counters.reset()
     with config.patch(logs=("all",), verify=False):
         compiled = flambeau.compile(f)
@@ -438,11 +502,14 @@ def test_every_channel_is_filled(capsys):
 
 # -- notebooks
 
+
 def test_graphs_in_a_notebook():
     seen = []
+
     def backend(graph, inputs):
         seen.append(graph)
         return graph.forward
+
     flambeau.compile(lambda x: flambeau.relu(x) < 2, backend=backend)(flambeau.ones(3))
     (graph,) = seen
     text = graph._repr_html_()
@@ -452,5 +519,7 @@ def test_graphs_in_a_notebook():
 
 def test_the_parser_knows_json_everywhere():
     for name in COMMANDS:
-        extra = {"explain": ["a:b"], "report": ["a"], "bisect": ["a"], "run": ["a"], "cache": ["ls"], "torch": ["--status"]}.get(name, [])
+        extra = {"explain": ["a:b"], "report": ["a"], "bisect": ["a"], "run": ["a"], "cache": ["ls"], "torch": ["--status"]}.get(
+            name, []
+        )
         assert parser().parse_args([name, "--json", *extra]).json

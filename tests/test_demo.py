@@ -170,9 +170,7 @@ def test_the_printed_graph_runs(step):
     scope = {}
     exec(step.texts["graph.py"], scope)
     sources = re.findall(r"^    # \w+: \w+\[[\d, ]*\] +(\S+)$", step.texts["graph.py"], re.MULTILINE)
-    table = {"tokens": step.tokens, "targets": step.targets} | {
-        f"self.{n}": p for n, p in step.model.named_parameters()
-    }
+    table = {"tokens": step.tokens, "targets": step.targets} | {f"self.{n}": p for n, p in step.model.named_parameters()}
     torch.manual_seed(SEED)
     (loss,) = scope["forward"](*[table[source] for source in sources])
     assert loss.item() == pytest.approx(step.wanted_loss, rel=1e-6)

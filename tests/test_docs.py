@@ -20,9 +20,12 @@ ROOT = pathlib.Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 HEADER = "runtime/include/flambeau_op.h"
 PAGES = sorted([ROOT / "README.md", *DOCS.glob("*.md")])
-ELSEWHERE = {"breaks", "stages"}                  # tests/capture/test_breaks_text.py; docs/make_stages.py
-RUN = [page for page in PAGES if page.stem not in ELSEWHERE
-       and any(block.language == "python" and not block.package for block in pages.blocks(page))]
+ELSEWHERE = {"breaks", "stages"}  # tests/capture/test_breaks_text.py; docs/make_stages.py
+RUN = [
+    page
+    for page in PAGES
+    if page.stem not in ELSEWHERE and any(block.language == "python" and not block.package for block in pages.blocks(page))
+]
 needs_compiler = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
 
 
@@ -31,9 +34,17 @@ needs_compiler = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++
 def test_the_blocks_of_a_page_run(page, tmp_path):
     """In a folder of their own, beside the examples; with quickly compiled kernels and none from before."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    environment = {**os.environ, "PYTHONSAFEPATH": "1", "FLAMBEAU_OPTIMIZE": "0", "FLAMBEAU_VERIFY": "0",
-                   "FLAMBEAU_SLOW_COMPILE_SECONDS": "1000", "FLAMBEAU_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, pages.__file__, str(page)], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    environment = {
+        **os.environ,
+        "PYTHONSAFEPATH": "1",
+        "FLAMBEAU_OPTIMIZE": "0",
+        "FLAMBEAU_VERIFY": "0",
+        "FLAMBEAU_SLOW_COMPILE_SECONDS": "1000",
+        "FLAMBEAU_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    done = subprocess.run(
+        [sys.executable, pages.__file__, str(page)], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout.split()[-1]) >= 1
 
@@ -42,12 +53,14 @@ def test_the_runner_notices(tmp_path):
     """Wrong output, an error, and blocks that need packages."""
     page = tmp_path / "page.md"
     run = lambda *more: subprocess.run([sys.executable, pages.__file__, str(page), *more], capture_output=True, text=True)
-    page.write_text("```python\nprint(1, 'x')\n```\n\n```text\n1 ...\n```\n\n<!-- needs: nothing_such -->\n```python\n1 / 0\n```\n")
+    page.write_text(
+        "```python\nprint(1, 'x')\n```\n\n```text\n1 ...\n```\n\n<!-- needs: nothing_such -->\n```python\n1 / 0\n```\n"
+    )
     assert run().stdout == "1\n" and "ZeroDivisionError" in run("packages").stderr
     page.write_text(page.read_text().replace("1 ...", "2"))
     assert "the page says" in run().stderr
     page.write_text("words\n```python\n\nraise KeyError\n```\n")
-    assert "page.md\", line 4" in run().stderr
+    assert 'page.md", line 4' in run().stderr
 
 
 def maker(name, monkeypatch):
@@ -89,6 +102,6 @@ def test_commands_and_targets_exist():
 def test_settings_exist():
     known = {field.env for field in FIELDS.values()} | set(re.findall(r"\bFLAMBEAU_\w+", (ROOT / HEADER).read_text()))
     for page in PAGES:
-        if page.name != "decisions.md":                     # it tells of settings that were dropped
+        if page.name != "decisions.md":  # it tells of settings that were dropped
             for name in re.findall(r"\bFLAMBEAU_[A-Z0-9_]+\b", page.read_text()):
                 assert name in known, f"{page.name} names {name}"

@@ -9,8 +9,17 @@ COMPARED_WITH_PYTORCH = {"calls", "extremes", "bad-calls", "keys", "functions", 
 
 def test_every_generator_has_a_kind():
     assert set(draws.KINDS) == COMPARED_WITH_PYTORCH | {
-        "functions-compiled", "results-compiled", "keys-compiled", "extremes-compiled", "graphs", "growth", "language", "python", "guards",
-        "changes"}
+        "functions-compiled",
+        "results-compiled",
+        "keys-compiled",
+        "extremes-compiled",
+        "graphs",
+        "growth",
+        "language",
+        "python",
+        "guards",
+        "changes",
+    }
 
 
 @pytest.mark.parametrize("name", [name for name in draws.KINDS if name != "graphs"])
@@ -27,6 +36,7 @@ def test_what_is_wrong_is_told(monkeypatch, capsys):
         if seed == 7:
             raise ValueError("an accident")
         return "x = 1" if seed == 5 else None
+
     monkeypatch.setitem(draws.KINDS, "bent", draws.Kind("bent", "", lambda: fails))
     assert draws.main(["bent", "--count", "4", "--first", "4"]) == 1
     printed = capsys.readouterr().out
@@ -38,6 +48,7 @@ def test_what_is_wrong_is_told(monkeypatch, capsys):
 def test_a_kind_that_needs_pytorch_says_so(monkeypatch, capsys):
     def start():
         raise ModuleNotFoundError("No module named 'torch'")
+
     monkeypatch.setitem(draws.KINDS, "far", draws.Kind("far", "", start))
     assert draws.main(["far"]) == 2 and "torch" in capsys.readouterr().err
 
@@ -45,6 +56,7 @@ def test_a_kind_that_needs_pytorch_says_so(monkeypatch, capsys):
 def test_pictures_are_compared_with_the_rounding_that_was_asked_for():
     """Numbers of tensors in tables, too; and an exception that is its own cause ends."""
     import fuzzing
+
     a, b = {"G": ((), 0.0), "H": [1]}, {"G": ((), 6e-8), "H": [1]}
     assert fuzzing.agree([a], [b], True) and not fuzzing.agree([a], [b], False)
     assert not fuzzing.agree([a], [{"G": ((), 1.0), "H": [1]}], True) and not fuzzing.agree(a, {"H": [1], "G": ((), 0.0)}, True)

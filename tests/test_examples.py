@@ -15,7 +15,7 @@ from flambeau.runtime.config import config
 FOLDER = pathlib.Path(__file__).parent.parent / "examples"
 ON_DIGITS = ("resnet", "vit", "lstm", "vae", "custom_backend", "export_kernels")
 OTHERS = ("dynamic_shapes", "custom_op", "device_backend", "override", "gains")
-ELSEWHERE = {"gpt"}                                     # tests/test_demo.py
+ELSEWHERE = {"gpt"}  # tests/test_demo.py
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
 
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ com
 def example(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     before = set(sys.modules)
-    with config.patch(optimize=0):                      # quick to compile; what users get is timed and tested elsewhere
+    with config.patch(optimize=0):  # quick to compile; what users get is timed and tested elsewhere
         yield lambda name: importlib.import_module(name)
     for name in ("common", "gpt", *ON_DIGITS, *OTHERS):
         if name not in before:
@@ -35,7 +35,7 @@ def test_an_example_holds_what_it_claims(name, example):
     if name in ON_DIGITS:
         pytest.importorskip("sklearn")
     if name == "gains":
-        pytest.importorskip("tqdm")                     # of the GPT that it trains
+        pytest.importorskip("tqdm")  # of the GPT that it trains
     claims = example(name).main(["--short"])
     assert len(claims) >= 1 and all(holds for _, _, holds in claims)
 

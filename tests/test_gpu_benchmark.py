@@ -55,9 +55,13 @@ def test_the_whole_run(gpu, monkeypatch, tmp_path, capsys):
         lib, mode, name = command[command.index("--child") + 1].split(":")
         asked.append((lib, mode, name))
         code = {"softmax": 1, "adamw": None}.get(name, 0) if lib == "flambeau" else 0
-        text = {1: "RuntimeError: no kernel | at all", None: "", 0: json.dumps({"seconds": ANSWERS[f"{lib} {mode}"] / 1e3,
-                                                                               "host": 1e-4, "value": 0.5})}[code]
+        text = {
+            1: "RuntimeError: no kernel | at all",
+            None: "",
+            0: json.dumps({"seconds": ANSWERS[f"{lib} {mode}"] / 1e3, "host": 1e-4, "value": 0.5}),
+        }[code]
         return {"command": "", "code": code, "seconds": 1.0, "end": [text] if text else []}
+
     monkeypatch.setattr(gpu, "ran", ran)
     monkeypatch.setenv("PYTHONPATH", "")
     assert gpu.main(["--out", str(tmp_path), "--wheels", str(tmp_path)]) == 1

@@ -5,7 +5,7 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAYERS = ["runtime", "eager", "capture", "inductor", "cli"]
-FACE = ("cli.",)             # what stands beside the public names, and may use them
+FACE = ("cli.",)  # what stands beside the public names, and may use them
 
 
 def modules():
@@ -71,14 +71,16 @@ def test_nothing_below_imports_the_face():
 
 
 def test_no_cycles():
-    graph = {name: {goal for goal, _ in goals if not (name.startswith(goal + ".") or goal.startswith(name + "."))}
-             for name, goals in edges().items()}
+    graph = {
+        name: {goal for goal, _ in goals if not (name.startswith(goal + ".") or goal.startswith(name + "."))}
+        for name, goals in edges().items()
+    }
     state = {}
 
     def visit(name, trail):
         if state.get(name) == "done":
             return
-        assert state.get(name) != "open", "import cycle: " + " -> ".join(trail[trail.index(name):] + [name])
+        assert state.get(name) != "open", "import cycle: " + " -> ".join(trail[trail.index(name) :] + [name])
         state[name] = "open"
         for goal in sorted(graph.get(name, ())):
             visit(goal, trail + [name])
@@ -91,8 +93,13 @@ def test_no_cycles():
 def test_torch_is_imported_nowhere():
     for _, path in modules():
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else \
-                [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom) and not node.level
+                else []
+            )
             assert not any(name.split(".")[0] in ("torch", "sympy") for name in names), path
 
 

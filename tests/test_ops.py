@@ -139,9 +139,7 @@ def _cross_entropy(x, t, w, reduction, ignore, smooth):
     w = np.ones(logp.shape[-1]) if w is None else w
     kept = t != ignore
     safe = np.where(kept, t, 0)
-    loss = -np.take_along_axis(logp, safe[..., None], -1)[..., 0] * w[safe] * (1 - smooth) - (logp * w).sum(
-        -1
-    ) * smooth / len(w)
+    loss = -np.take_along_axis(logp, safe[..., None], -1)[..., 0] * w[safe] * (1 - smooth) - (logp * w).sum(-1) * smooth / len(w)
     loss = np.where(kept, loss, 0)
     return loss if reduction == "none" else loss.sum() / ((w[safe] * kept).sum() if reduction == "mean" else 1)
 
@@ -327,11 +325,7 @@ def test_values_are_numpy_s(name, make):
         tolerance = 1e-2 if got.dtype.is_floating_point and got.dtype.itemsize < 4 else 2e-5
         assert tuple(got.shape) == want.shape, f"{name}{described(args)}"
         np.testing.assert_allclose(
-            got._array.astype(np.float64),
-            want.astype(np.float64),
-            tolerance,
-            tolerance,
-            err_msg=f"{name}{described(args)}",
+            got._array.astype(np.float64), want.astype(np.float64), tolerance, tolerance, err_msg=f"{name}{described(args)}"
         )
 
 
@@ -365,9 +359,7 @@ def total(op, args, weights):
     with random_state.at(7, 1):
         outs = flat(op(*args))
     chosen = [
-        t
-        for k, t in enumerate(outs)
-        if t.dtype is dtypes.float64 and (k >= len(op.outputs) or op.outputs[k].differentiable)
+        t for k, t in enumerate(outs) if t.dtype is dtypes.float64 and (k >= len(op.outputs) or op.outputs[k].differentiable)
     ]
     if not weights:
         weights.extend(
@@ -414,9 +406,7 @@ def test_gradients(name, make):
         directions = [rng.standard_normal(x._array.shape) for x in leaves]
         grads = grad(out, leaves, create_graph=True, allow_unused=True)
         for x, g in zip(leaves, grads):
-            assert g is None or tuple(g.shape) == tuple(x.shape), (
-                f"{name}{described(args)}: gradient of shape {list(g.shape)}"
-            )
+            assert g is None or tuple(g.shape) == tuple(x.shape), f"{name}{described(args)}: gradient of shape {list(g.shape)}"
         with no_grad():
             numeric = slope(lambda: total(op, args, weights), leaves, directions)
         assert along(grads, directions) == pytest.approx(numeric, rel=1e-4, abs=1e-6), f"{name}{described(args)}"
@@ -431,7 +421,7 @@ COMPLEX = {"angle", "complex", "conj", "fft_r2c", "sgn"}
 NO_GRADIENT = {"multinomial", "randperm", "edges_below", "last_weight", "bag_winners", "copy", "transfer", "still"} | COMPLEX
 
 
-ONCE = {"ctc_loss"}                     # a second differentiation raises, as in PyTorch
+ONCE = {"ctc_loss"}  # a second differentiation raises, as in PyTorch
 
 
 def check_second(name, op, args, weights, leaves, grads, directions):
@@ -449,9 +439,7 @@ def check_second(name, op, args, weights, leaves, grads, directions):
     others = [rng.standard_normal(x._array.shape) for x in leaves]
     second = grad(inner(), leaves, allow_unused=True)
     numeric = slope(inner, leaves, others)
-    assert along(second, others) == pytest.approx(numeric, rel=1e-3, abs=1e-5), (
-        f"{name}{described(args)} (second order)"
-    )
+    assert along(second, others) == pytest.approx(numeric, rel=1e-3, abs=1e-5), f"{name}{described(args)} (second order)"
 
 
 # -- in-place and out=
@@ -490,9 +478,7 @@ def test_out(name, make):
     import inspect
 
     function, op = getattr(api, name), OPS[name]
-    if "out" not in inspect.signature(function).parameters or any(
-        p.role not in ("tensor", "tensor?") for p in op.params
-    ):
+    if "out" not in inspect.signature(function).parameters or any(p.role not in ("tensor", "tensor?") for p in op.params):
         pytest.skip("no out=, or arguments that are spelled otherwise")
     for args in samples(name, make):
         if not any(isinstance(a, Tensor) for a in args):
@@ -513,10 +499,17 @@ def test_out(name, make):
 # as_strided reads memory by position and is tested with the tensor's geometry; detach has no gradient by definition
 # the compiler's own two records have tests in tests/inductor/test_records.py
 WITHOUT_SAMPLES = {"as_strided", "restrided", "detach", "with_value", "restride"}
-WITHOUT_SAMPLES |= {"view_as_real", "view_as_complex", "real", "imag", "fft_c2c", "fft_c2r"}   # tests/eager/test_complex.py
-WITHOUT_SAMPLES |= {"cholesky", "cholesky_ex", "cholesky_solve", "eigh", "eig", "svd"}      # of structured matrices, up to signs: tests/oracle/test_names.py
-WITHOUT_SAMPLES |= {"gamma_draw"}                          # its gradient is a mean's: tests/eager/test_more_names.py
-WITHOUT_SAMPLES |= {"ctc_loss_backward"}                   # its gradient is an error, as in PyTorch: below
+WITHOUT_SAMPLES |= {"view_as_real", "view_as_complex", "real", "imag", "fft_c2c", "fft_c2r"}  # tests/eager/test_complex.py
+WITHOUT_SAMPLES |= {
+    "cholesky",
+    "cholesky_ex",
+    "cholesky_solve",
+    "eigh",
+    "eig",
+    "svd",
+}  # of structured matrices, up to signs: tests/oracle/test_names.py
+WITHOUT_SAMPLES |= {"gamma_draw"}  # its gradient is a mean's: tests/eager/test_more_names.py
+WITHOUT_SAMPLES |= {"ctc_loss_backward"}  # its gradient is an error, as in PyTorch: below
 
 
 def test_every_differentiable_record_has_samples():
@@ -524,10 +517,7 @@ def test_every_differentiable_record_has_samples():
     missing = [
         name
         for name, op in OPS.items()
-        if op.sample_rule is None
-        and op.grads
-        and name not in WITHOUT_SAMPLES
-        and not name.endswith(("_put", "_", "_pure"))
+        if op.sample_rule is None and op.grads and name not in WITHOUT_SAMPLES and not name.endswith(("_put", "_", "_pure"))
     ]
     assert not missing
     assert state.grad

@@ -56,49 +56,98 @@ MORE = {
     "antialias_window": lambda make: [(7, 3, "linear", None, False, dtypes.float32, None)],
     "sgd_step": lambda make: [(make(3), make(3), 0.1, 0.01, False)],
     "sgd_momentum_step": lambda make: [(make(3), make(3), make(3), 0.1, 0.9, 0.0, 0.01, True, False)],
-    "adam_step": lambda make: [(make(3), make(3), make(3), make.positive(3), make.positive(), 0.1, 0.9, 0.99,
-                                1e-8, 0.1, True, False)],
-    "amsgrad_step": lambda make: [(make(3), make(3), make(3), make.positive(3), make.positive(3), make.positive(), 0.1,
-                                   0.9, 0.99, 1e-8, 0.1, False, True)],
+    "adam_step": lambda make: [
+        (make(3), make(3), make(3), make.positive(3), make.positive(), 0.1, 0.9, 0.99, 1e-8, 0.1, True, False)
+    ],
+    "amsgrad_step": lambda make: [
+        (make(3), make(3), make(3), make.positive(3), make.positive(3), make.positive(), 0.1, 0.9, 0.99, 1e-8, 0.1, False, True)
+    ],
     "update_running": lambda make: [(make(3), make.positive(3), make(3), make.positive(3), 0.1, 1.25)],
 }
-THROUGH = {                                 # derivatives that are called by their record's gradient alone
-    "cross_entropy_backward", "layer_norm_backward", "rms_norm_backward", "avg_pool_backward", "lstm_sequence_backward",
-    "gru_sequence_backward", "rnn_sequence_backward", "ctc_loss_backward",
-    "nll_loss_backward", "multi_margin_loss_backward", "multilabel_margin_loss_backward", "bag_sum_backward", "bag_max_backward",
-    "cosine_similarity_backward", "row_distance_backward",
+THROUGH = {  # derivatives that are called by their record's gradient alone
+    "cross_entropy_backward",
+    "layer_norm_backward",
+    "rms_norm_backward",
+    "avg_pool_backward",
+    "lstm_sequence_backward",
+    "gru_sequence_backward",
+    "rnn_sequence_backward",
+    "ctc_loss_backward",
+    "nll_loss_backward",
+    "multi_margin_loss_backward",
+    "multilabel_margin_loss_backward",
+    "bag_sum_backward",
+    "bag_max_backward",
+    "cosine_similarity_backward",
+    "row_distance_backward",
 }
 EVERY = sorted({*NAMES, *MORE})
 BATCH = 25
-COMPLEX = ["angle", "complex", "conj", "eig", "fft_c2c", "fft_c2r", "fft_r2c", "imag", "real", "sgn", "view_as_complex",
-           "view_as_real"]
-ALONE = ["update_running"]                  # a fault of tests/faults.py names this batch: no other record moves it
+COMPLEX = [
+    "angle",
+    "complex",
+    "conj",
+    "eig",
+    "fft_c2c",
+    "fft_c2r",
+    "fft_r2c",
+    "imag",
+    "real",
+    "sgn",
+    "view_as_complex",
+    "view_as_real",
+]
+ALONE = ["update_running"]  # a fault of tests/faults.py names this batch: no other record moves it
 REAL = [name for name in EVERY if name not in COMPLEX + ALONE]
-BATCHES = [*(REAL[k: k + BATCH] for k in range(0, len(REAL), BATCH)), COMPLEX, ALONE]
-NO_LOWERING = {                             # record -> why eager runs it between the kernels
-    "acos": "no scalar primitive", "asin": "no scalar primitive", "atan": "no scalar primitive", "erfinv": "of no elements",
-    "cumsum": "of whole numbers", "searchsorted": "the loop IR has no search",
+BATCHES = [*(REAL[k : k + BATCH] for k in range(0, len(REAL), BATCH)), COMPLEX, ALONE]
+NO_LOWERING = {  # record -> why eager runs it between the kernels
+    "acos": "no scalar primitive",
+    "asin": "no scalar primitive",
+    "atan": "no scalar primitive",
+    "erfinv": "of no elements",
+    "cumsum": "of whole numbers",
+    "searchsorted": "the loop IR has no search",
     "grouped_mm": "sizes of groups are data",
-    "ctc_loss": "steps that depend on each other", "ctc_loss_backward": "steps that depend on each other",
-    "lstm_sequence": "with a projection", "lstm_sequence_backward": "with a projection",
+    "ctc_loss": "steps that depend on each other",
+    "ctc_loss_backward": "steps that depend on each other",
+    "lstm_sequence": "with a projection",
+    "lstm_sequence_backward": "with a projection",
     "gru_sequence_backward": "with a gradient of the gates",
-    "atan2": "no scalar primitive", "cummax": "the loop IR has no scans", "cummin": "the loop IR has no scans",
-    "cumprod": "the loop IR has no scans", "logcumsumexp": "the loop IR has no scans",
-    "linear_scan": "steps that depend on each other", "lgamma": "of no elements", "ndtri": "of no elements",
-    "digamma": "of no elements", "polygamma": "of no elements", "zeta": "no scalar primitive",
-    "i0": "of no elements", "i0e": "of no elements", "i1": "of no elements",
-    "i1e": "of no elements", "erfcx": "of no elements", "igamma": "no scalar primitive",
-    "igammac": "no scalar primitive", "complex": "no complex loops", "conj": "no complex loops",
-    "angle": "no complex loops", "sgn": "no complex loops",
+    "atan2": "no scalar primitive",
+    "cummax": "the loop IR has no scans",
+    "cummin": "the loop IR has no scans",
+    "cumprod": "the loop IR has no scans",
+    "logcumsumexp": "the loop IR has no scans",
+    "linear_scan": "steps that depend on each other",
+    "lgamma": "of no elements",
+    "ndtri": "of no elements",
+    "digamma": "of no elements",
+    "polygamma": "of no elements",
+    "zeta": "no scalar primitive",
+    "i0": "of no elements",
+    "i0e": "of no elements",
+    "i1": "of no elements",
+    "i1e": "of no elements",
+    "erfcx": "of no elements",
+    "igamma": "no scalar primitive",
+    "igammac": "no scalar primitive",
+    "complex": "no complex loops",
+    "conj": "no complex loops",
+    "angle": "no complex loops",
+    "sgn": "no complex loops",
     "inv": "a factorisation",
     "det": "a factorisation",
     "adjugate": "a factorisation",
     "slogdet": "a factorisation",
     "solve": "a factorisation",
     "solve_triangular": "a factorisation",
-    "cholesky": "a factorisation", "cholesky_ex": "a factorisation", "inv_ex": "a factorisation", "solve_ex": "a factorisation",
+    "cholesky": "a factorisation",
+    "cholesky_ex": "a factorisation",
+    "inv_ex": "a factorisation",
+    "solve_ex": "a factorisation",
     "qr": "a factorisation",
-    "lu_factor": "a factorisation", "row_order": "a factorisation",
+    "lu_factor": "a factorisation",
+    "row_order": "a factorisation",
     "eigh": "a factorisation",
     "svd": "a factorisation",
     "eig": "a factorisation",
@@ -108,11 +157,14 @@ NO_LOWERING = {                             # record -> why eager runs it betwee
     "fft_c2r": "a Fourier transform",
     "gamma_draw": "draws by rejection",
     "gamma_slope": "draws by rejection",
-    "real": "no complex loops", "imag": "no complex loops", "view_as_real": "no complex loops",
+    "real": "no complex loops",
+    "imag": "no complex loops",
+    "view_as_real": "no complex loops",
     "view_as_complex": "no complex loops",
-    "sort": "along other dims than the last, doubles and whole numbers", "topk": "along other dims than the last",
+    "sort": "along other dims than the last, doubles and whole numbers",
+    "topk": "along other dims than the last",
 }
-UNDEFINED = {"empty"}                       # values of uninitialised memory
+UNDEFINED = {"empty"}  # values of uninitialised memory
 
 
 def arguments(name, make):
@@ -133,7 +185,7 @@ class Program:
                 self.labels.append((name, described(args)))
                 spelled = ", ".join(self.spell(a, f"c{k}_{n}") for n, a in enumerate(args))
                 lines.append(f"    out{k} = op{k}({spelled})\n")
-                if OPS[name].kind is Kind.VIEW:     # a view of an argument is made anew beside the kernels: this one is read
+                if OPS[name].kind is Kind.VIEW:  # a view of an argument is made anew beside the kernels: this one is read
                     self.labels.append((name, [*described(args), "read"]))
                     lines.append(f"    out{k + 1} = twice(out{k})\n")
         text = "def call(*t):\n" + "".join(lines) + "    return (" + "".join(f"out{k}, " for k in range(len(self.labels))) + ")\n"
@@ -206,6 +258,7 @@ def both(graph, name, writes=(), donated=frozenset()):
             if getattr(getattr(node, "target", None), "name", None) not in UNDEFINED:
                 near(a, b, f"{name}: {node} by C++ and by the loop interpreter")
         return values
+
     execute.overwrites = getattr(run, "overwrites", frozenset())
     return execute
 
@@ -219,7 +272,7 @@ def check_counters(counters, names):
     """One graph, and eager calls inside of it for what is known to have no lowering, no more and no less."""
     assert counters["graphs"] == 1 and not counters["breaks"], counters
     fallen = set(counters["fallbacks"])
-    complex_too = names is COMPLEX          # whose gradients call any record on complex numbers
+    complex_too = names is COMPLEX  # whose gradients call any record on complex numbers
     assert complex_too or fallen <= NO_LOWERING.keys(), f"run by eager: {sorted(fallen - NO_LOWERING.keys())}"
     assert fallen >= NO_LOWERING.keys() & set(names), f"lowered by now: {sorted(NO_LOWERING.keys() & set(names) - fallen)}"
 
@@ -248,9 +301,11 @@ def test_compiled_equals_eager(names, dynamic, make):
 
 def test_draws_of_compiled_code_are_those_of_eager():
     """Several draws a call, several calls: values, and where the generator is left."""
+
     def noisy(x):
         y = flambeau.nn.functional.dropout(x, 0.5)
         return y + flambeau.rand(5) * flambeau.randn(4, 5)
+
     x, compiled = flambeau.ones(4, 5), flambeau.compile(noisy)
     flambeau.manual_seed(3)
     wanted = [noisy(x) for _ in range(3)] + [flambeau.rand(2)]
@@ -263,14 +318,17 @@ def test_draws_of_compiled_code_are_those_of_eager():
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("reads, breaks", [
-    (lambda x: x.as_strided((2, 3), (5, 1), 1), 0),
-    (lambda x: (x + 1).as_strided((3, 2), (1, 1)), 0),
-    (lambda x: x.t().as_strided((2, 3), (5, 1), 1), 1),
-    (lambda x: x[:, ::2].as_strided((5,), (1,), 0), 1),
-    (lambda x: x[1:].as_strided((5,), (1,), 0), 1),
-    (lambda x: x[:2].as_strided((4, 5), (5, 1)), 1),
-])
+@pytest.mark.parametrize(
+    "reads, breaks",
+    [
+        (lambda x: x.as_strided((2, 3), (5, 1), 1), 0),
+        (lambda x: (x + 1).as_strided((3, 2), (1, 1)), 0),
+        (lambda x: x.t().as_strided((2, 3), (5, 1), 1), 1),
+        (lambda x: x[:, ::2].as_strided((5,), (1,), 0), 1),
+        (lambda x: x[1:].as_strided((5,), (1,), 0), 1),
+        (lambda x: x[:2].as_strided((4, 5), (5, 1)), 1),
+    ],
+)
 def test_memory_is_read_in_graphs_where_it_is_the_tensor_s(reads, breaks, dynamic, make):
     x = make(4, 5)
     compiler.reset()
@@ -285,12 +343,16 @@ def test_every_kind_is_covered():
 
 def test_every_record_is_run():
     """Derived records (in-place, pure, put) are written by the compiler itself."""
-    own = {"with_value", "restride",        # tests/inductor/test_records.py
-           "rounded", "kept",               # halves that decide: tests/inductor/test_callers.py
-           "restrided"}                     # below
+    own = {
+        "with_value",
+        "restride",  # tests/inductor/test_records.py
+        "rounded",
+        "kept",  # halves that decide: tests/inductor/test_callers.py
+        "restrided",
+    }  # below
     covered = {*EVERY, *THROUGH, *own}
     missing = {n for n in OPS.keys() - covered if not n.endswith(("_put", "_", "_pure"))}
-    missing.discard("transfer")             # graphs are of one device: tests/cuda
+    missing.discard("transfer")  # graphs are of one device: tests/cuda
     assert not missing and covered <= OPS.keys()
 
 

@@ -38,6 +38,7 @@ def pytest_run():
             return runner("-q", "-p", "no:cacheprovider", "-rf", "--tb=short", *arguments, *selection)
         finally:
             runners.put(runner)
+
     with contextlib.ExitStack() as stack:
         for _ in range(2):
             runners.put(stack.enter_context(contextlib.closing(Runner(ROOT))))
@@ -83,14 +84,10 @@ def test_every_test_of_captured_frames_needs_a_compile_that_compiles(pytest_run)
     """With a `compile` that returns its argument none of them passes; `explain` alone goes another way in."""
     done = pytest_run(FAULTS["compile_is_identity"].caught_by, "--fault", "compile_is_identity", "-rEfp", "--tb=no")
     lines = [line.split(" - ")[0].split() for line in done.stdout.splitlines()]
-    named = {
-        kind: {line[1] for line in lines if len(line) > 1 and line[0] == kind} for kind in ("PASSED", "FAILED", "ERROR")
-    }
+    named = {kind: {line[1] for line in lines if len(line) > 1 and line[0] == kind} for kind in ("PASSED", "FAILED", "ERROR")}
     assert len(named["FAILED"] | named["ERROR"]) > 150, done.stdout[-2000:]
     passed = named["PASSED"] - named["ERROR"]
-    assert passed <= {"tests/capture/test_breaks.py::test_explain_lists_breaks"}, (
-        f"pass without a compiler: {sorted(passed)}"
-    )
+    assert passed <= {"tests/capture/test_breaks.py::test_explain_lists_breaks"}, f"pass without a compiler: {sorted(passed)}"
 
 
 def test_faults_are_spread_over_the_product():

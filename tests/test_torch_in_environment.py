@@ -66,9 +66,16 @@ def test_every_process_has_torch(environment):
     assert done.returncode == 0 and "torch is flambeau 2.13.0+flambeau in " in done.stdout, done.stderr
     (environment.folder / "train.py").write_text(PROGRAM)
     done = environment.run("train.py", "--lr", 1)
-    assert done.stdout.splitlines() == ["torch flambeau [0.0, 2.0] ['--lr', '1']", "fork torch 3.0", "spawn torch 3.0", "forkserver torch 3.0",
-                                        "tensor([2., 2.])"], done.stderr
-    (environment.folder / "test_one.py").write_text("from torch.nn import Linear\ndef test_it():\n    assert Linear(2, 3).weight.shape == (3, 2)\n")
+    assert done.stdout.splitlines() == [
+        "torch flambeau [0.0, 2.0] ['--lr', '1']",
+        "fork torch 3.0",
+        "spawn torch 3.0",
+        "forkserver torch 3.0",
+        "tensor([2., 2.])",
+    ], done.stderr
+    (environment.folder / "test_one.py").write_text(
+        "from torch.nn import Linear\ndef test_it():\n    assert Linear(2, 3).weight.shape == (3, 2)\n"
+    )
     done = environment.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_one.py")
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
     told = json.loads(environment.torch("--status", "--json").stdout)
@@ -82,7 +89,11 @@ def test_pip_knows_it(environment):
     before = environment.files()
     environment.torch("--install")
     shown = subprocess.run([*pip, "show", "--files", "torch"], capture_output=True, text=True)
-    assert "Version: 2.13.0+flambeau" in shown.stdout and "Requires: flambeau" in shown.stdout and "torch/__init__.py" in shown.stdout, shown
+    assert (
+        "Version: 2.13.0+flambeau" in shown.stdout
+        and "Requires: flambeau" in shown.stdout
+        and "torch/__init__.py" in shown.stdout
+    ), shown
     asked = "import importlib.metadata as m; print(m.version('torch'), m.distribution('torch').files[0])"
     assert environment.run("-c", asked).stdout == "2.13.0+flambeau torch/__init__.py\n"
     wanted = environment.site / "wanting-1.0.dist-info"
@@ -97,7 +108,7 @@ def test_pip_knows_it(environment):
         (wanted / "METADATA").unlink()
         wanted.rmdir()
     environment.torch("--install")
-    environment.run("-c", "import torch")                       # (leaves bytecode)
+    environment.run("-c", "import torch")  # (leaves bytecode)
     gone = subprocess.run([*pip, "uninstall", "--yes", "torch"], capture_output=True, text=True)
     assert gone.returncode == 0 and environment.files() == before, gone.stderr
 
@@ -115,7 +126,9 @@ def test_pytorch_is_left_alone(environment, record):
     try:
         for option in ("--install", "--remove"):
             done = environment.torch(option)
-            assert done.returncode == 2 and "this environment has PyTorch" in done.stderr and str(environment.site) in done.stderr, done
+            assert (
+                done.returncode == 2 and "this environment has PyTorch" in done.stderr and str(environment.site) in done.stderr
+            ), done
             assert environment.files() == there
         status = environment.torch("--status")
         assert status.returncode == 0 and status.stdout.startswith("torch is PyTorch" + " 2.4.1" * record)
@@ -141,6 +154,7 @@ def test_twice_is_once_and_another_version_is_replaced(environment):
 def test_a_place_that_cannot_be_written(environment, tmp_path):
     """A read-only folder, for whoever is not root: here the folder is a file."""
     from flambeau.cli import result, torch
+
     (tmp_path / "site").write_text("")
     with pytest.raises(result.Wrong, match="cannot be written .*use an environment of your own"):
         torch.install(str(tmp_path / "site"))
@@ -149,9 +163,13 @@ def test_a_place_that_cannot_be_written(environment, tmp_path):
 
 def test_without_flambeau_the_error_says_what_to_do(tmp_path):
     from flambeau.cli import torch
+
     torch.install(str(tmp_path))
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(tmp_path)!r}); import torch"], capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(tmp_path)!r}); import torch"],
+        capture_output=True,
+        text=True,
+    )
     assert "flambeau is not installed in it: install flambeau, or remove" in done.stderr
     torch.remove(str(tmp_path))
     assert not list(pathlib.Path(tmp_path).iterdir())

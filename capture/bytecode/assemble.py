@@ -16,9 +16,7 @@ from . import opcodes
 from .instructions import flow, reindex
 
 
-def assemble(
-    instrs, like, *, name=None, qualname=None, args=None, locals=(), names=(), cellvars=None, freevars=None, flags=None
-):
+def assemble(instrs, like, *, name=None, qualname=None, args=None, locals=(), names=(), cellvars=None, freevars=None, flags=None):
     """Code object that runs `instrs`, in all else like the code object `like`.
 
     `args`: names of plain positional arguments instead of like's.
@@ -63,17 +61,13 @@ class Tables:
         self._name_at = {}
         known = {*varnames, *cellvars, *freevars}
         self.varnames += dict.fromkeys(
-            instr.argval
-            for instr in instrs
-            if opcodes.NORMAL_OPS[instr.op].kind == "fast" and instr.argval not in known
+            instr.argval for instr in instrs if opcodes.NORMAL_OPS[instr.op].kind == "fast" and instr.argval not in known
         )
         slots = opcodes.slot_names(self.varnames, cellvars, freevars)
         self._fast = {
             name: index for index, name in reversed(list(enumerate(slots)))
         }  # a local before a free variable of its name
-        self._deref = {
-            name: index for index, name in enumerate(slots) if name in cellvars or index >= len(slots) - self.nfree
-        }
+        self._deref = {name: index for index, name in enumerate(slots) if name in cellvars or index >= len(slots) - self.nfree}
 
     def const(self, value):
         at = self._const_at.setdefault(_const_key(value), len(self.consts))

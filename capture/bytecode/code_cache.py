@@ -14,8 +14,8 @@ from . import opcodes
 from .instructions import Instr, decode
 from .liveness import SYNTHETIC, Liveness, again_cells, maybe_empty_cells, reads_frame
 
-MOST = 40_000                # instructions; some 10 MB
-OWN = f"{SYNTHETIC}own_"     # how the slot of a comprehension's variable is named that shares its name with a cell
+MOST = 40_000  # instructions; some 10 MB
+OWN = f"{SYNTHETIC}own_"  # how the slot of a comprehension's variable is named that shares its name with a cell
 
 
 def with_own_slots(instrs, code):
@@ -53,9 +53,9 @@ class Listings:
     """Listings by the identity of their code: equal code objects may differ in their line tables."""
 
     def __init__(self, most=MOST):
-        self.kept: dict[int, tuple[weakref.ref, Listing]] = {}      # the one asked for last at the end
+        self.kept: dict[int, tuple[weakref.ref, Listing]] = {}  # the one asked for last at the end
         self.size, self.most = 0, most
-        self.lock = locks.fresh(threading.RLock)                    # a code object may die while it is held
+        self.lock = locks.fresh(threading.RLock)  # a code object may die while it is held
 
     def __call__(self, code) -> Listing:
         with self.lock:

@@ -12,6 +12,7 @@ stack and needs no `as_callable()`. To rebuild a stack slot by slot use `push_nu
 NULL: slots are in real order (opcodes.py).
 `position` and `handler` are given to every instruction written; change them with `at(...)`.
 """
+
 from contextlib import contextmanager
 
 from . import opcodes
@@ -77,11 +78,20 @@ class Emitter:
         self.instrs += instrs
 
     # stack
-    def load_const(self, value): self.emit("LOAD_CONST", value)
-    def pop(self): self.emit("POP_TOP")
-    def copy(self, n=1): self.emit("COPY", n)
-    def swap(self, n=2): self.emit("SWAP", n)
-    def push_null(self): self.emit("PUSH_NULL")
+    def load_const(self, value):
+        self.emit("LOAD_CONST", value)
+
+    def pop(self):
+        self.emit("POP_TOP")
+
+    def copy(self, n=1):
+        self.emit("COPY", n)
+
+    def swap(self, n=2):
+        self.emit("SWAP", n)
+
+    def push_null(self):
+        self.emit("PUSH_NULL")
 
     def rotate(self, n):
         """The top goes below the n-1 entries under it."""
@@ -89,54 +99,121 @@ class Emitter:
             self.swap(depth)
 
     # names; a load of a local always checks that there is a value
-    def load_fast(self, name): self.emit("LOAD_FAST_CHECK", name)
-    def take_fast(self, name): self.emit("LOAD_FAST_AND_CLEAR", name)
+    def load_fast(self, name):
+        self.emit("LOAD_FAST_CHECK", name)
+
+    def take_fast(self, name):
+        self.emit("LOAD_FAST_AND_CLEAR", name)
 
     def move_fast(self, name):
         """Push the value of a local, which has none from then on; it must have one."""
         self.load_fast(name)
         self.delete_fast(name)
 
-    def store_fast(self, name): self.emit("STORE_FAST", name)
-    def delete_fast(self, name): self.emit("DELETE_FAST", name)
-    def load_global(self, name): self.emit("LOAD_GLOBAL", name)
-    def store_global(self, name): self.emit("STORE_GLOBAL", name)
-    def delete_global(self, name): self.emit("DELETE_GLOBAL", name)
-    def load_closure(self, name): self.emit("LOAD_CLOSURE", name)
-    def load_deref(self, name): self.emit("LOAD_DEREF", name)
-    def store_deref(self, name): self.emit("STORE_DEREF", name)
-    def delete_deref(self, name): self.emit("DELETE_DEREF", name)
+    def store_fast(self, name):
+        self.emit("STORE_FAST", name)
+
+    def delete_fast(self, name):
+        self.emit("DELETE_FAST", name)
+
+    def load_global(self, name):
+        self.emit("LOAD_GLOBAL", name)
+
+    def store_global(self, name):
+        self.emit("STORE_GLOBAL", name)
+
+    def delete_global(self, name):
+        self.emit("DELETE_GLOBAL", name)
+
+    def load_closure(self, name):
+        self.emit("LOAD_CLOSURE", name)
+
+    def load_deref(self, name):
+        self.emit("LOAD_DEREF", name)
+
+    def store_deref(self, name):
+        self.emit("STORE_DEREF", name)
+
+    def delete_deref(self, name):
+        self.emit("DELETE_DEREF", name)
 
     # attributes and items; operands as on the stack: (value, obj) for store_attr, (value, obj, key) for store_subscr
-    def load_attr(self, name): self.emit("LOAD_ATTR", name)
-    def load_method(self, name): self.emit("LOAD_METHOD", name)
-    def store_attr(self, name): self.emit("STORE_ATTR", name)
-    def delete_attr(self, name): self.emit("DELETE_ATTR", name)
-    def binary_subscr(self): self.emit("BINARY_SUBSCR")
-    def store_subscr(self): self.emit("STORE_SUBSCR")
-    def delete_subscr(self): self.emit("DELETE_SUBSCR")
+    def load_attr(self, name):
+        self.emit("LOAD_ATTR", name)
+
+    def load_method(self, name):
+        self.emit("LOAD_METHOD", name)
+
+    def store_attr(self, name):
+        self.emit("STORE_ATTR", name)
+
+    def delete_attr(self, name):
+        self.emit("DELETE_ATTR", name)
+
+    def binary_subscr(self):
+        self.emit("BINARY_SUBSCR")
+
+    def store_subscr(self):
+        self.emit("STORE_SUBSCR")
+
+    def delete_subscr(self):
+        self.emit("DELETE_SUBSCR")
 
     # operators
-    def binary_op(self, symbol): self.emit("BINARY_OP", symbol)
-    def compare_op(self, symbol): self.emit("COMPARE_OP", symbol)
-    def is_op(self, invert=0): self.emit("IS_OP", int(invert))
-    def contains_op(self, invert=0): self.emit("CONTAINS_OP", int(invert))
-    def unary_not(self): self.emit("UNARY_NOT")
+    def binary_op(self, symbol):
+        self.emit("BINARY_OP", symbol)
+
+    def compare_op(self, symbol):
+        self.emit("COMPARE_OP", symbol)
+
+    def is_op(self, invert=0):
+        self.emit("IS_OP", int(invert))
+
+    def contains_op(self, invert=0):
+        self.emit("CONTAINS_OP", int(invert))
+
+    def unary_not(self):
+        self.emit("UNARY_NOT")
 
     # containers
-    def build_tuple(self, n): self.emit("BUILD_TUPLE", n)
-    def build_list(self, n): self.emit("BUILD_LIST", n)
-    def build_set(self, n): self.emit("BUILD_SET", n)
-    def build_map(self, n): self.emit("BUILD_MAP", n)
-    def build_string(self, n): self.emit("BUILD_STRING", n)
-    def build_slice(self, n): self.emit("BUILD_SLICE", n)
-    def list_append(self, n): self.emit("LIST_APPEND", n)
-    def list_extend(self, n): self.emit("LIST_EXTEND", n)
-    def set_update(self, n): self.emit("SET_UPDATE", n)
-    def dict_update(self, n): self.emit("DICT_UPDATE", n)
-    def list_to_tuple(self): self.emit("LIST_TO_TUPLE")
-    def unpack_sequence(self, n): self.emit("UNPACK_SEQUENCE", n)
-    def get_iter(self): self.emit("GET_ITER")
+    def build_tuple(self, n):
+        self.emit("BUILD_TUPLE", n)
+
+    def build_list(self, n):
+        self.emit("BUILD_LIST", n)
+
+    def build_set(self, n):
+        self.emit("BUILD_SET", n)
+
+    def build_map(self, n):
+        self.emit("BUILD_MAP", n)
+
+    def build_string(self, n):
+        self.emit("BUILD_STRING", n)
+
+    def build_slice(self, n):
+        self.emit("BUILD_SLICE", n)
+
+    def list_append(self, n):
+        self.emit("LIST_APPEND", n)
+
+    def list_extend(self, n):
+        self.emit("LIST_EXTEND", n)
+
+    def set_update(self, n):
+        self.emit("SET_UPDATE", n)
+
+    def dict_update(self, n):
+        self.emit("DICT_UPDATE", n)
+
+    def list_to_tuple(self):
+        self.emit("LIST_TO_TUPLE")
+
+    def unpack_sequence(self, n):
+        self.emit("UNPACK_SEQUENCE", n)
+
+    def get_iter(self):
+        self.emit("GET_ITER")
 
     # calls
     def as_callable(self):
@@ -150,8 +227,11 @@ class Emitter:
             self.push_null()
             self.swap(2)
 
-    def call(self, count, kwnames=()): self.emit("CALL", opcodes.CallShape(count, tuple(kwnames)))
-    def call_function_ex(self, kwargs=False): self.emit("CALL_FUNCTION_EX", int(kwargs))
+    def call(self, count, kwnames=()):
+        self.emit("CALL", opcodes.CallShape(count, tuple(kwnames)))
+
+    def call_function_ex(self, kwargs=False):
+        self.emit("CALL_FUNCTION_EX", int(kwargs))
 
     def make_function(self, code, closure=()):
         """Push a function; `closure`: names of the cells of this frame that it closes over."""
@@ -171,11 +251,26 @@ class Emitter:
         label.position, label.handler = self.position, self.handler
         self.instrs.append(label)
 
-    def jump(self, label): self.emit("JUMP", None, label)
-    def pop_jump_if_true(self, label): self.emit("POP_JUMP_IF_TRUE", None, label)
-    def pop_jump_if_false(self, label): self.emit("POP_JUMP_IF_FALSE", None, label)
-    def pop_jump_if_none(self, label): self.emit("POP_JUMP_IF_NONE", None, label)
-    def pop_jump_if_not_none(self, label): self.emit("POP_JUMP_IF_NOT_NONE", None, label)
-    def for_iter(self, end): self.emit("FOR_ITER", None, end)
-    def raise_varargs(self, n): self.emit("RAISE_VARARGS", n)
-    def return_value(self): self.emit("RETURN_VALUE")
+    def jump(self, label):
+        self.emit("JUMP", None, label)
+
+    def pop_jump_if_true(self, label):
+        self.emit("POP_JUMP_IF_TRUE", None, label)
+
+    def pop_jump_if_false(self, label):
+        self.emit("POP_JUMP_IF_FALSE", None, label)
+
+    def pop_jump_if_none(self, label):
+        self.emit("POP_JUMP_IF_NONE", None, label)
+
+    def pop_jump_if_not_none(self, label):
+        self.emit("POP_JUMP_IF_NOT_NONE", None, label)
+
+    def for_iter(self, end):
+        self.emit("FOR_ITER", None, end)
+
+    def raise_varargs(self, n):
+        self.emit("RAISE_VARARGS", n)
+
+    def return_value(self):
+        self.emit("RETURN_VALUE")

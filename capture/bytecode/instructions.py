@@ -121,10 +121,7 @@ def reindex(instrs):
 
 def clone(instrs) -> tuple[list[Instr], dict[Instr, Instr]]:
     """A copy of the instructions that refers to itself, and the map old -> new. References to others are kept."""
-    new = {
-        instr: Instr(instr.op, instr.argval, instr.target, instr.position, instr.handler, instr.offset)
-        for instr in instrs
-    }
+    new = {instr: Instr(instr.op, instr.argval, instr.target, instr.position, instr.handler, instr.offset) for instr in instrs}
     handlers = {}
     for copy in new.values():
         copy.target = new.get(copy.target, copy.target)
@@ -161,9 +158,7 @@ def flow(instrs, start=0, depth=0) -> tuple[list[int], int]:
         if instr.handler:
             work.append((instr.handler.target.index, instr.handler.entry_depth))
         for after in successors(instrs, index):
-            pops, pushes = opcodes.effect(
-                instr.op, instr.argval, instr.target is not None and after == instr.target.index
-            )
+            pops, pushes = opcodes.effect(instr.op, instr.argval, instr.target is not None and after == instr.target.index)
             largest = max(largest, depth - pops + pushes)
             work.append((after, depth - pops + pushes))
         largest = max(largest, depth)
@@ -172,9 +167,7 @@ def flow(instrs, start=0, depth=0) -> tuple[list[int], int]:
 
 def _agree(instrs, index, known, depth):
     if known != depth:
-        raise InternalError(
-            f"bytecode: stack depth {known} or {depth} at\n{text(instrs, index - 5, index + 3, mark=index)}"
-        )
+        raise InternalError(f"bytecode: stack depth {known} or {depth} at\n{text(instrs, index - 5, index + 3, mark=index)}")
 
 
 def _argument(instr):
@@ -190,11 +183,7 @@ def text(instrs, start=0, stop=None, mark=None) -> str:
         shown = f"{instr.line or '--':>5}" if instr.line != line else " " * 5
         arrow = "=>" if instr.index == mark else ">>" if instr.is_jump_target else "  "
         under = instr.handler
-        handler = (
-            f"   [raises -> {under.target.index}, depth {under.depth}{', lasti' if under.lasti else ''}]"
-            if under
-            else ""
-        )
+        handler = f"   [raises -> {under.target.index}, depth {under.depth}{', lasti' if under.lasti else ''}]" if under else ""
         lines.append(f"{shown} {arrow} {instr.index:4} {instr.op}{_argument(instr)}{handler}")
         line = instr.line
     return "\n".join(lines)

@@ -27,8 +27,11 @@ def is_local(code, name):
 
 def reads_frame(instrs, code):
     """Whether the code may look at its own locals by name."""
-    found = (i.argval in READERS if i.op in ("LOAD_GLOBAL", "LOAD_NAME") else i.argval in READER_ATTRIBUTES
-             for i in instrs if i.op in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD"))
+    found = (
+        i.argval in READERS if i.op in ("LOAD_GLOBAL", "LOAD_NAME") else i.argval in READER_ATTRIBUTES
+        for i in instrs
+        if i.op in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD")
+    )
     return READS_FRAME in code.co_names or any(found)
 
 
@@ -60,8 +63,9 @@ def maybe_empty_cells(instrs, code) -> list[frozenset[str]]:
 def _emptied_inside(code) -> frozenset[str]:
     """Names that functions inside this one delete."""
     inner = [const for const in code.co_consts if isinstance(const, type(code))]
-    return frozenset().union(*(
-        [unit.argval for unit in decode(const) if unit.op == "DELETE_DEREF"] for const in inner), *map(_emptied_inside, inner))
+    return frozenset().union(
+        *([unit.argval for unit in decode(const) if unit.op == "DELETE_DEREF"] for const in inner), *map(_emptied_inside, inner)
+    )
 
 
 def again_cells(instrs) -> list[str]:
@@ -72,20 +76,14 @@ def again_cells(instrs) -> list[str]:
 
 def implicit_self(code):
     """super() without arguments reads the first argument of the frame (LOAD_SUPER_ATTR too): its name, or None."""
-    return (
-        code.co_varnames[0]
-        if code.co_argcount and "__class__" in code.co_freevars and "super" in code.co_names
-        else None
-    )
+    return code.co_varnames[0] if code.co_argcount and "__class__" in code.co_freevars and "super" in code.co_names else None
 
 
 class Liveness:
     """Live locals before each instruction; unreachable code counts too, which is safe."""
 
     def __init__(self, instrs, code):
-        names = dict.fromkeys(
-            (*code.co_varnames, *(i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "fast"))
-        )
+        names = dict.fromkeys((*code.co_varnames, *(i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "fast")))
         self.names = [name for name in names if is_local(code, name)]
         self.all = reads_frame(instrs, code)
         self._always = frozenset({implicit_self(code)} & set(self.names))

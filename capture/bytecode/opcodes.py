@@ -424,9 +424,14 @@ def settle_closures(instrs, code):
     """3.13 reads the cell and, where an inlined comprehension has put its own value into the slot, that value with the same
     LOAD_FAST: a cell is read only to become part of a closure."""
     if VERSION >= (3, 13):
-        closes = {k for end, instr in enumerate(instrs) if instr.op == "MAKE_FUNCTION" and instr.argval & 8
-                  and instrs[end - 2].op == "BUILD_TUPLE"           # else a cut came behind it
-                  for k in range(end - 2 - instrs[end - 2].argval, end - 2)}
+        closes = {
+            k
+            for end, instr in enumerate(instrs)
+            if instr.op == "MAKE_FUNCTION"
+            and instr.argval & 8
+            and instrs[end - 2].op == "BUILD_TUPLE"  # else a cut came behind it
+            for k in range(end - 2 - instrs[end - 2].argval, end - 2)
+        }
         for k, instr in enumerate(instrs):
             if instr.op == "LOAD_CLOSURE" and k not in closes and instr.argval in code.co_varnames:
                 instr.op = "LOAD_FAST"
@@ -549,9 +554,7 @@ if VERSION >= (3, 13):
 
 # Neighbours that the running version writes as one: (ops) -> function(table, *argvals) -> units or None
 FUSE: dict[tuple[str, ...], Callable] = {
-    call_pair("LOAD_GLOBAL", "PUSH_NULL"): lambda table, *names: [
-        ("LOAD_GLOBAL", table.name(call_pair(*names)[0]) << 1 | 1)
-    ],
+    call_pair("LOAD_GLOBAL", "PUSH_NULL"): lambda table, *names: [("LOAD_GLOBAL", table.name(call_pair(*names)[0]) << 1 | 1)]
 }
 if VERSION < (3, 13):
     FUSE[("CONVERT_VALUE", "FORMAT_SIMPLE")] = lambda table, how, _: [("FORMAT_VALUE", how)]
@@ -563,15 +566,12 @@ if VERSION >= (3, 12):
     FUSE[("BUILD_SLICE", "BINARY_SUBSCR")] = lambda table, parts, _: [("BINARY_SLICE", 0)] if parts == 2 else None
     FUSE[("BUILD_SLICE", "STORE_SUBSCR")] = lambda table, parts, _: [("STORE_SLICE", 0)] if parts == 2 else None
 if VERSION >= (3, 13):
-    _BOOLS = {
-        op: LOWER[op] for op in ("IS_OP", "CONTAINS_OP", "CHECK_EXC_MATCH", "MATCH_MAPPING", "MATCH_SEQUENCE")
-    } | {"COMPARE_OP": _compare(True)}
+    _BOOLS = {op: LOWER[op] for op in ("IS_OP", "CONTAINS_OP", "CHECK_EXC_MATCH", "MATCH_MAPPING", "MATCH_SEQUENCE")} | {
+        "COMPARE_OP": _compare(True)
+    }
     for _first, _write in _BOOLS.items():
         for _second in _IMPLIES_TRUTH:
-            FUSE[(_first, _second)] = lambda table, argval, _, write=_write, op=_second: [
-                *write(table, argval),
-                (op, 0),
-            ]
+            FUSE[(_first, _second)] = lambda table, argval, _, write=_write, op=_second: [*write(table, argval), (op, 0)]
 
     def _two_slots(name):
         def lower_two(table, first, second):
@@ -586,9 +586,7 @@ if VERSION >= (3, 13):
 _FUSE_BY_FIRST = {
     first: sorted((ops for ops in FUSE if ops[0] == first), key=len, reverse=True) for first in {ops[0] for ops in FUSE}
 }
-LOOP_END = {(3, 11): (), (3, 12): ("END_FOR",)}.get(
-    VERSION, ("END_FOR", "POP_TOP")
-)  # where an exhausted FOR_ITER arrives
+LOOP_END = {(3, 11): (), (3, 12): ("END_FOR",)}.get(VERSION, ("END_FOR", "POP_TOP"))  # where an exhausted FOR_ITER arrives
 # 3.13 looks for the handler of an exception that comes out of an inlined call one unit before the calling instruction
 INLINES_CALLS = (
     {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "LOAD_ATTR", "BINARY_SUBSCR", "FOR_ITER", "SEND"}
@@ -649,9 +647,7 @@ def lower(instrs, table):
         waiting.append(instr)
         used, pairs = _fused(table, instrs, at, targets) or (1, LOWER[instr.op](table, instr.argval))
         last = instrs[at + used - 1]
-        write(
-            instrs[at : at + used], pairs, ends.get(last.target, last.target) if last.op == "FOR_ITER" else last.target
-        )
+        write(instrs[at : at + used], pairs, ends.get(last.target, last.target) if last.op == "FOR_ITER" else last.target)
         at += used
     return _direct(out, start)
 
@@ -666,11 +662,7 @@ def _direct(lows, start):
             continue
         backward = at[start[low.target]] <= index
         if low.name in ("JUMP", "JUMP_NO_INTERRUPT"):
-            low.name = (
-                ("JUMP_BACKWARD_NO_INTERRUPT" if low.name != "JUMP" else "JUMP_BACKWARD")
-                if backward
-                else "JUMP_FORWARD"
-            )
+            low.name = ("JUMP_BACKWARD_NO_INTERRUPT" if low.name != "JUMP" else "JUMP_BACKWARD") if backward else "JUMP_FORWARD"
         elif low.name in _OPPOSITE and VERSION == (3, 11):
             low.name = low.name.replace("POP_JUMP", "POP_JUMP_BACKWARD" if backward else "POP_JUMP_FORWARD")
         elif low.name in _OPPOSITE and backward:

@@ -37,22 +37,13 @@ from . import opcodes
 from .assemble import assemble
 from .emitter import Emitter
 from .instructions import clone, decode, successors
-from .liveness import (
-    READS_FRAME,
-    SYNTHETIC,
-    Liveness,
-    again_cells,
-    cells_used,
-    implicit_self,
-    is_local,
-    maybe_empty_cells,
-)
+from .liveness import READS_FRAME, SYNTHETIC, Liveness, again_cells, cells_used, implicit_self, is_local, maybe_empty_cells
 from ..state import native
 
 _RESUME = "<resume "
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _NEED_CONTENT = frozenset({"LOAD_DEREF", "DELETE_DEREF"})
-_RAISES_AGAIN = ["COPY", "POP_EXCEPT", "RERAISE"]            # the end of a finally, with or except block that is left
+_RAISES_AGAIN = ["COPY", "POP_EXCEPT", "RERAISE"]  # the end of a finally, with or except block that is left
 _STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
@@ -72,7 +63,7 @@ class ResumePoint:
     depth: int
     nulls: frozenset[int]
     arguments: tuple[Argument, ...]
-    kept: tuple[int | None, ...]                 # for each instruction of its body, the original's index (None: written by us)
+    kept: tuple[int | None, ...]  # for each instruction of its body, the original's index (None: written by us)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -87,9 +78,7 @@ def check_splittable(code, instrs):
             "generator frame", f"{code.co_qualname} is a generator or coroutine: it can't be resumed in another frame"
         )
     if not code.co_flags & inspect.CO_OPTIMIZED:
-        raise Unsupported(
-            "namespace frame", f"{code.co_qualname} is a class or module body: its names live in a namespace"
-        )
+        raise Unsupported("namespace frame", f"{code.co_qualname} is a class or module body: its names live in a namespace")
     again = again_cells(instrs)
     cleared = [instr.argval for instr in instrs if instr.op == "LOAD_FAST_AND_CLEAR" and instr.argval in again]
     if len(cleared) > len(again) or not {*code.co_cellvars}.isdisjoint(code.co_freevars):
@@ -125,7 +114,7 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None, e
     body, kept = [], []
     for old in rest:
         parts = [new[old]]
-        if old.op == "RERAISE" and not old.argval:                    # else the frame goes back to the line that raised
+        if old.op == "RERAISE" and not old.argval:  # else the frame goes back to the line that raised
             parts = _before(new[old], write_end)
         elif old.op in _NEED_CONTENT and old.argval in own & empty[old.index]:
             parts = _before(new[old], write_check)
@@ -156,7 +145,7 @@ def _before(instr, write):
     with e.at(instr.position, instr.handler):
         write(e, instr)
         e.emit(instr.op, instr.argval)
-    instr.op, instr.argval = e.instrs[0].op, e.instrs[0].argval       # whoever jumps to it comes by
+    instr.op, instr.argval = e.instrs[0].op, e.instrs[0].argval  # whoever jumps to it comes by
     return [instr, *e.instrs[1:]]
 
 
@@ -197,16 +186,12 @@ def _reachable(instrs, index):
 def _cells(code, rest, unbound, every):
     """Cells that cross: all free variables (super() looks for __class__), and the own cells that the rest names."""
     used = cells_used(rest, code)
-    own = [
-        name
-        for name in code.co_cellvars
-        if (name in used or name == implicit_self(code) or every) and name not in unbound
-    ]
+    own = [name for name in code.co_cellvars if (name in used or name == implicit_self(code) or every) and name not in unbound]
     return (*own, *(name for name in code.co_freevars if name not in unbound))
 
 
 def _arguments(code, live, unbound, depth, nulls):
-    names = dict.fromkeys((*code.co_varnames, *sorted(live)))           # a comprehension's own slots have names of ours
+    names = dict.fromkeys((*code.co_varnames, *sorted(live)))  # a comprehension's own slots have names of ours
     arguments = [Argument("local", name) for name in names if name in live and name not in unbound]
     self_name = implicit_self(code)
     if self_name in code.co_cellvars and self_name not in unbound:
@@ -321,9 +306,9 @@ def _run(e, instr, jumped):
 
 def _enter_handler(e, instrs, handler, state, leave):
     """The stack was cut; lasti, if so, and the exception are on it. Another frame can't use this lasti: it gets 0."""
-    last = instrs[handler.target.index:][:len(_RAISES_AGAIN)]
+    last = instrs[handler.target.index :][: len(_RAISES_AGAIN)]
     if handler.lasti and [i.op for i in last] == _RAISES_AGAIN and not any(i.handler for i in last):
-        for instr in last:                       # this frame's end, which leaves its line as that of what raised
+        for instr in last:  # this frame's end, which leaves its line as that of what raised
             with e.at(instr.position):
                 e.emit(instr.op, instr.argval)
         return

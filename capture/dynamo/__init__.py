@@ -57,6 +57,26 @@ def lookup_backend(compiler_fn):
     return backends.lookup(compiler_fn)[1]
 
 
-__all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "compile", "config", "counters", "disable",
-           "eval_frame", "explain", "graph_break", "is_compiling", "is_dynamo_supported", "list_backends", "lookup_backend",
-           "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "register_backend", "reset"]
+__all__ = [
+    "OptimizedModule",
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "config",
+    "counters",
+    "disable",
+    "eval_frame",
+    "explain",
+    "graph_break",
+    "is_compiling",
+    "is_dynamo_supported",
+    "list_backends",
+    "lookup_backend",
+    "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "maybe_mark_dynamic",
+    "optimize",
+    "register_backend",
+    "reset",
+]

@@ -10,8 +10,11 @@ from types import ModuleType, SimpleNamespace
 from ...runtime.config import config
 from .config_names import NAMES as REMEMBERED
 
-FORWARDED = {"error_on_recompile": "error_on_recompile", "recompile_limit": "recompile_limit",
-             "cache_size_limit": "recompile_limit"}
+FORWARDED = {
+    "error_on_recompile": "error_on_recompile",
+    "recompile_limit": "recompile_limit",
+    "cache_size_limit": "recompile_limit",
+}
 
 suppress_errors = verbose = capture_scalar_outputs = optimize_ddp = False
 automatic_dynamic_shapes = assume_static_by_default = True

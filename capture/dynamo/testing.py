@@ -27,6 +27,7 @@ class CompileCounterWithBackend(CompileCounter):
         super().__call__(gm, example_inputs)
         self.graphs.append(gm)
         from ..frontend.backends import lookup
+
         return lookup(self.backend)[1](gm, example_inputs)
 
     def clear(self):

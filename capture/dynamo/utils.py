@@ -16,9 +16,14 @@ class _Counters(Mapping):
 
     def _groups(self):
         now = ours.snapshot()
-        groups = {"frames": {"total": now["frames"], "ok": now["frames"]}, "stats": {"unique_graphs": now["graphs"]},
-                  "recompiles": {"total": now["recompiles"]}, "graph_break": now["breaks"], "fallbacks": now["fallbacks"],
-                  "inductor": {"kernels": now["kernels"], "fxgraph_cache_hit": now["cache_hits"]}}
+        groups = {
+            "frames": {"total": now["frames"], "ok": now["frames"]},
+            "stats": {"unique_graphs": now["graphs"]},
+            "recompiles": {"total": now["recompiles"]},
+            "graph_break": now["breaks"],
+            "fallbacks": now["fallbacks"],
+            "inductor": {"kernels": now["kernels"], "fxgraph_cache_hit": now["cache_hits"]},
+        }
         return {name: Counter({key: int(n) for key, n in counts.items() if n}) for name, counts in groups.items()}
 
     def __getitem__(self, name):

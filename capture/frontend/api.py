@@ -50,8 +50,8 @@ class Settings:
     mode: str | None = None
     option_items: tuple = ()
     name: str = ""
-    symbolic: dict = dataclasses.field(default_factory=dict)   # source name -> dims, or True for an int
-    history: History | None = None                             # what the door has relied on so far
+    symbolic: dict = dataclasses.field(default_factory=dict)  # source name -> dims, or True for an int
+    history: History | None = None  # what the door has relied on so far
 
     @property
     def backend(self) -> Callable:
@@ -73,8 +73,13 @@ class Settings:
 
     def arguments(self) -> dict:
         """Keyword arguments that make these settings again."""
-        return {"fullgraph": self.fullgraph, "dynamic": self.dynamic, "backend": self.backend_given, "mode": self.mode,
-                "options": self.options or None}
+        return {
+            "fullgraph": self.fullgraph,
+            "dynamic": self.dynamic,
+            "backend": self.backend_given,
+            "mode": self.mode,
+            "options": self.options or None,
+        }
 
 
 def check_options(options: dict | None) -> tuple:
@@ -102,10 +107,10 @@ def make_settings(fullgraph, dynamic, backend, mode, options) -> Settings:
 
 # -- the compiled object
 
-MODULES = 8                 # for how many modules a door makes as many entries as the limit says
+MODULES = 8  # for how many modules a door makes as many entries as the limit says
 
 _living: weakref.WeakSet = weakref.WeakSet()
-listeners: list[Callable] = []      # functions (compiled object, record), told of every conversion
+listeners: list[Callable] = []  # functions (compiled object, record), told of every conversion
 
 
 def default_converter(*args):
@@ -125,7 +130,7 @@ class Compiled(Base):
         self.settings, self.converter = settings, converter
         self.records: list = []
         self.tries, self.growth = skipfiles.Tries(), Growth()
-        self.wrapper: Callable = lambda: None   # weak reference to the door of the compiled function itself
+        self.wrapper: Callable = lambda: None  # weak reference to the door of the compiled function itself
         _living.add(self)
 
     def all_doors(self) -> list:
@@ -224,7 +229,7 @@ class Compiled(Base):
         text = "\n".join(entry.guards.lines())
         record.texts.setdefault("guards.txt", text)
         log.channel("guards")(f"{code.co_qualname}\n{text}")
-        other = door.lookup(slots, globals, builtins, closure)   # another thread may have made one meanwhile
+        other = door.lookup(slots, globals, builtins, closure)  # another thread may have made one meanwhile
         if other is None:
             door.add(entry)
             door.__dict__.setdefault("made_for", []).append(modules_of(slots))
@@ -232,8 +237,10 @@ class Compiled(Base):
 
     def _account(self, code, record, seconds: float) -> None:
         counters.add("compile_seconds", amount=seconds)
-        log.channel("perf")(f"{code.co_qualname} was compiled in {seconds:.3f} s",
-                            **{stage: f"{taken:.3f} s" for stage, taken in record.seconds.items()})
+        log.channel("perf")(
+            f"{code.co_qualname} was compiled in {seconds:.3f} s",
+            **{stage: f"{taken:.3f} s" for stage, taken in record.seconds.items()},
+        )
         self.records.append(record)
         for listen in listeners:
             listen(self, record)
@@ -251,12 +258,17 @@ class Compiled(Base):
             raise error
         counters.add("fallbacks", "internal error")
         import traceback
+
         where = traceback.format_exception(error)[-2:]
-        warnings.warn(f"flambeau could not compile {code.co_qualname} and runs it eagerly; this is an error of the compiler "
-                      f"(FLAMBEAU_STRICT=1 raises it):\n{''.join(where)}", RuntimeWarning, stacklevel=5)
+        warnings.warn(
+            f"flambeau could not compile {code.co_qualname} and runs it eagerly; this is an error of the compiler "
+            f"(FLAMBEAU_STRICT=1 raises it):\n{''.join(where)}",
+            RuntimeWarning,
+            stacklevel=5,
+        )
 
 
-ROOM = 800                  # Python frames that compiling a function does with
+ROOM = 800  # Python frames that compiling a function does with
 
 
 def _without_room() -> None:
@@ -304,9 +316,17 @@ def _check_guards(entry, surroundings) -> None:
 
 # -- compile
 
-def compile(f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-            backend: str | Callable | None = None,
-            mode: str | None = None, options: dict | None = None, disable: bool = False):
+
+def compile(
+    f: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable | None = None,
+    mode: str | None = None,
+    options: dict | None = None,
+    disable: bool = False,
+):
     """Compile a function, a method, a callable object or a Module; without `f`, a decorator.
 
     `fullgraph`: a graph break is an error. `dynamic`: True makes sizes symbolic from the first call, False never, None
@@ -316,8 +336,9 @@ def compile(f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = No
     """
     settings = make_settings(fullgraph, dynamic, backend, mode, options)
     if f is None:
-        return lambda given: compile(given, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-                                     options=options, disable=disable)
+        return lambda given: compile(
+            given, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        )
     if not callable(f):
         raise TypeError(f"compile() takes a callable or a Module, not {type(f).__name__}")
     if isinstance(f, type):
@@ -332,9 +353,11 @@ _kinds: list[tuple[type, Callable]] = []
 
 def compiles(kind: type):
     """Decorator: the function compiles objects of this class, as (object, settings, converter) -> callable."""
+
     def enter(function: Callable) -> Callable:
         _kinds.append((kind, function))
         return function
+
     return enter
 
 
@@ -361,8 +384,10 @@ def compile_callable(f: Callable, settings: Settings, converter: Callable = defa
 
 def _call_of(f: Callable) -> Callable:
     """A Python function that calls something that has no bytecode of its own."""
+
     def call(*args, **kwargs):
         return f(*args, **kwargs)
+
     return functools.update_wrapper(call, f) if hasattr(f, "__name__") else call
 
 
@@ -379,8 +404,12 @@ def wrap(function: types.FunctionType, settings: Settings, converter: Callable):
 
 @functools.cache
 def _warn_unsupported_python() -> None:
-    warnings.warn(f"flambeau does not compile on Python {platform.python_version()} (3.11 to 3.13 are known, and the extension "
-                  "must be built for it): compiled functions run eagerly", RuntimeWarning, stacklevel=4)
+    warnings.warn(
+        f"flambeau does not compile on Python {platform.python_version()} (3.11 to 3.13 are known, and the extension "
+        "must be built for it): compiled functions run eagerly",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 def _can_compile() -> bool:
@@ -412,6 +441,7 @@ def reset() -> None:
 
 
 # -- pickling
+
 
 def _rebuild(function: Callable, arguments: dict):
     return compile(function, **arguments)

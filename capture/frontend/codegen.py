@@ -24,11 +24,11 @@ class Codegen:
     def __init__(self, tx, emit: Emitter):
         self.tx, self.emit = tx, emit
         self.results = emit.temp("graph")
-        self.outputs: list = []                          # fake tensors, in the order of the graph's outputs
+        self.outputs: list = []  # fake tensors, in the order of the graph's outputs
         self.temps: dict[int, str] = {}
-        self.kept: list = []                             # keeps the variables of `temps` alive
-        self.making: list = []                           # variables whose parts are being written
-        self.unfilled: list = []                         # made empty: (variable, how to fill it) once all else is made
+        self.kept: list = []  # keeps the variables of `temps` alive
+        self.making: list = []  # variables whose parts are being written
+        self.unfilled: list = []  # made empty: (variable, how to fill it) once all else is made
         self.filling = False
 
     # -- loading ---------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class Codegen:
         if read is None:
             self.tx.load_symbol(self.emit, name)
             return
-        self.load_output(read.value)                    # the number itself, or the rows that it counts
+        self.load_output(read.value)  # the number itself, or the rows that it counts
         if isinstance(read.value, Tensor):
             self.emit.load_attr("shape")
             sizes = enumerate(read.value._sizes)
@@ -244,5 +244,10 @@ class SymbolicNumber:
 
 def free_names(number) -> frozenset:
     """Names of the symbols in a symbolic number."""
-    return number.expr.free_names() if isinstance(number, SymInt) else \
-        number.relation.free_names() if isinstance(number, SymBool) else number.free_names()
+    return (
+        number.expr.free_names()
+        if isinstance(number, SymInt)
+        else number.relation.free_names()
+        if isinstance(number, SymBool)
+        else number.free_names()
+    )

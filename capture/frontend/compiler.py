@@ -16,6 +16,7 @@ is_dynamo_compiling = is_compiling
 
 if config.report:
     from . import report_at_exit
+
     report_at_exit.at_exit(config.report)
 
 
@@ -44,7 +45,26 @@ def cudagraph_mark_step_begin():
 
 
 __all__ = [  # noqa: F822
-    "allow_in_graph", "assume_constant_result", "compile", "counters", "cudagraph_mark_step_begin", "disable", "explain",
-    "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "last_reports", "list_backends",
-    "mark_dynamic", "mark_static", "maybe_mark_dynamic", "native_seconds", "register_backend", "report", "reset",
-    "set_default_backend", "set_stance"]
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "counters",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "explain",
+    "get_default_backend",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "last_reports",
+    "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "maybe_mark_dynamic",
+    "native_seconds",
+    "register_backend",
+    "report",
+    "reset",
+    "set_default_backend",
+    "set_stance",
+]

@@ -69,9 +69,9 @@ class Job:
     slots: dict
     options: Any
     cache: Any
-    exact: bool = False                                 # a copy in place of what eager shares was seen from outside
-    opened: bool = False                                # a backward in the frame needs composites opened
-    owns: bool = True                                   # no leaf that the frame makes was seen outside
+    exact: bool = False  # a copy in place of what eager shares was seen from outside
+    opened: bool = False  # a backward in the frame needs composites opened
+    owns: bool = True  # no leaf that the frame makes was seen outside
 
     def __post_init__(self):
         self.listing = listing(self.code)
@@ -166,8 +166,11 @@ def check_break(job, reason, trace) -> None:
     except Unsupported as error:
         error.stack = reason.stack
         raise RunPlain(error) from reason
-    if trace.root.instr.index < first_own(job.code, job.instrs) or job.listing.reads_frame \
-            or getattr(reason, "whole_frame", False):
+    if (
+        trace.root.instr.index < first_own(job.code, job.instrs)
+        or job.listing.reads_frame
+        or getattr(reason, "whole_frame", False)
+    ):
         raise RunPlain(reason)
 
 
@@ -186,14 +189,22 @@ class Trace:
 
     def watch(self) -> Watch:
         options, first = self.job.options, ORIGINS.get(self.job.code, (self.job.code,))[0]
-        given = frozenset(first.co_varnames[:arguments_of(first)])
-        return Watch(getattr(self.job.cache, "growth", None) or Growth(), getattr(options, "history", None) or History(),
-                     functools.partial(place, self.tx.frames), given, not options.fullgraph)
+        given = frozenset(first.co_varnames[: arguments_of(first)])
+        return Watch(
+            getattr(self.job.cache, "growth", None) or Growth(),
+            getattr(options, "history", None) or History(),
+            functools.partial(place, self.tx.frames),
+            given,
+            not options.fullgraph,
+        )
 
     def arguments(self) -> dict[str, Variable]:
         cells = self.job.code.co_cellvars
-        return {name: Lazy(self.tx, value, LocalCell(name) if name in cells else Local(name))
-                for name, value in self.job.slots.items() if name not in self.job.code.co_freevars}
+        return {
+            name: Lazy(self.tx, value, LocalCell(name) if name in cells else Local(name))
+            for name, value in self.job.slots.items()
+            if name not in self.job.code.co_freevars
+        }
 
     def free_cells(self) -> list[CellVariable]:
         names = self.job.code.co_freevars
@@ -271,10 +282,16 @@ class Trace:
         if self.reason is not None:
             report_break(self.job, self.reason, record)
         direct = self.direct_output(gen, inputs) if work else None
-        return native.Entry(guards=tree, code=code, keepalive=self.compiled,
-                              direct=self.compiled if direct is not None else None, inputs=nodes,
-                              output=direct[0] if direct is not None else None, breaks=self.stop is not None,
-                              fallible=work)
+        return native.Entry(
+            guards=tree,
+            code=code,
+            keepalive=self.compiled,
+            direct=self.compiled if direct is not None else None,
+            inputs=nodes,
+            output=direct[0] if direct is not None else None,
+            breaks=self.stop is not None,
+            fallible=work,
+        )
 
     def untouched(self, record, left: bool = False):
         """Nothing for a graph to do: the original code is the best code."""
@@ -400,7 +417,7 @@ class Trace:
             gen.load(value)
         for name in self.job.slots:
             if name not in bound and name not in self.dead and name in code.co_varnames and name not in code.co_cellvars:
-                gen.emit.delete_fast(name)       # an argument that the program deleted, or that has another value now
+                gen.emit.delete_fast(name)  # an argument that the program deleted, or that has another value now
         gen.emit.forget_temps()
         for iterator in self.tx.effects.iterators:
             gen.emit.delete_fast(rest_local(iterator.source))
@@ -423,10 +440,10 @@ class Trace:
         return isinstance(value, CellVariable) and name in self.job.code.co_cellvars or name in live
 
     def write_slot(self, gen: Codegen, name: str, value: Variable) -> None:
-        if resolved(value).source == Local(name):            # as it was given
+        if resolved(value).source == Local(name):  # as it was given
             return
         if isinstance(value, CellVariable) and value.local == name:
-            gen.load(value)                      # fills the cell that the prologue made
+            gen.load(value)  # fills the cell that the prologue made
             gen.emit.pop()
         else:
             gen.load(value)
@@ -465,6 +482,7 @@ class Trace:
             made = native.Resume(self.job.cache, cut.code, self.job.globals, cut.code.co_qualname)
             made.__dict__.update(origin=code, of_root=is_root(self.job.cache, code))
             return made
+
         return cut, self.job.cache.resume(key, make)
 
     # -- direct calls ----------------------------------------------------------------------------------------------
@@ -495,16 +513,21 @@ def output_spec(variable: Variable, outputs: list, places: dict, made: set):
     """The native entry's description of a result, or None where it has no word for it; `made`: containers so far."""
     variable = variable.realize() if getattr(variable, "_real", None) is not None else variable
     if variable.source is not None:
-        return ("input", places[variable.source]) if variable.source in places else \
-            ("const", variable.value) if isinstance(variable, ConstantVariable) and not is_open_text(variable) else None
+        return (
+            ("input", places[variable.source])
+            if variable.source in places
+            else ("const", variable.value)
+            if isinstance(variable, ConstantVariable) and not is_open_text(variable)
+            else None
+        )
     if isinstance(variable, TensorVariable):
         return next(i for i, fake in enumerate(outputs) if fake is variable.fake)
     if isinstance(variable, ConstantVariable):
         return "const", variable.value
-    if id(variable) in made:                  # one list in two places: a description would make two
+    if id(variable) in made:  # one list in two places: a description would make two
         return None
     made.add(id(variable))
-    if getattr(variable, "known", made) is None:            # nobody has looked at its keys: that would be one more guard
+    if getattr(variable, "known", made) is None:  # nobody has looked at its keys: that would be one more guard
         return None
     if isinstance(variable, (TupleVariable, ListVariable)) and variable.cls in (tuple, list):
         parts = [output_spec(item, outputs, places, made) for item in variable.items]

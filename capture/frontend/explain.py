@@ -54,17 +54,22 @@ class Explanation:
     fallbacks: dict
     seconds: float
     result: Any = None
-    left: dict = dataclasses.field(default_factory=dict)        # why frames were left to Python -> how many
+    left: dict = dataclasses.field(default_factory=dict)  # why frames were left to Python -> how many
 
     def __str__(self) -> str:
-        lines = [f"{count(self.graph_count, 'graph')}, {count(self.graph_break_count, 'break')}, {count(self.op_count, 'op')}, "
-                 f"{self.seconds:.2f} s"]
-        lines += [f"  break {number}{f', {times} times' if times > 1 else ''}: {one}"
-                  for number, (one, times) in enumerate(self.counted())]
+        lines = [
+            f"{count(self.graph_count, 'graph')}, {count(self.graph_break_count, 'break')}, {count(self.op_count, 'op')}, "
+            f"{self.seconds:.2f} s"
+        ]
+        lines += [
+            f"  break {number}{f', {times} times' if times > 1 else ''}: {one}"
+            for number, (one, times) in enumerate(self.counted())
+        ]
         lines += [f"  ran eagerly: {reason} ({count(times, 'time')})" for reason, times in self.fallbacks.items()]
         lines += [f"  left to Python: {reason} ({count(times, 'frame')})" for reason, times in self.left.items()]
         lines += [f"  graph {number}: {count(len(ops), 'op')}: {', '.join(ops)}" for number, ops in enumerate(self.graphs)]
-        from ..report.text import readable      # few explanations are printed
+        from ..report.text import readable  # few explanations are printed
+
         lines += ["  guards:"] + [f"    {readable(line)}" for line in dict.fromkeys(self.guards)]
         return "\n".join(lines)
 
@@ -77,9 +82,11 @@ class Explanation:
 
 def _recording(backend: Callable, seen: list) -> Callable:
     """The backend, which also notes the ops of each graph that it gets."""
+
     def record(graph, example_inputs):
         seen.append([_op_name(node) for node in graph.nodes if node.op == "call_function"])
         return backend(graph, example_inputs)
+
     record.leaves = getattr(backend, "leaves", None)
     return record
 
@@ -104,6 +111,7 @@ def _run(f: Callable, backend: str | Callable, settings: dict, args: tuple, kwar
     settings["backend"] = _recording(backends.lookup(backend)[1], graphs)
     compiled = compiling.compile(f, **settings)
     before = counters.snapshot()
+
     def listen(*told):
         breaks.append(Break(*told))
 
@@ -124,7 +132,15 @@ def _explanation(owner, before: dict, after: dict, graphs: list, breaks: list, r
     told = [one.code for one in breaks]
     breaks = breaks + [Break(reason) for reason, times in counted.items() for _ in range(times - told.count(reason))]
     entries = [entry for door in (owner.all_doors() if owner is not None else []) for entry in door.entries]
-    return Explanation(len(graphs), sum(counted.values()), sum(map(len, graphs)), breaks, graphs,
-                       [line for entry in entries for line in entry.guards.lines()],
-                       _difference(before["fallbacks"], after["fallbacks"]),
-                       after["compile_seconds"] - before["compile_seconds"], result, _difference(before["left"], after["left"]))
+    return Explanation(
+        len(graphs),
+        sum(counted.values()),
+        sum(map(len, graphs)),
+        breaks,
+        graphs,
+        [line for entry in entries for line in entry.guards.lines()],
+        _difference(before["fallbacks"], after["fallbacks"]),
+        after["compile_seconds"] - before["compile_seconds"],
+        result,
+        _difference(before["left"], after["left"]),
+    )

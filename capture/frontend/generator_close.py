@@ -10,7 +10,7 @@ from ..breaks import UserRaise
 from ..variables.sequences import TupleVariable
 
 PASSED = ("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "NOP")
-LEAVES = "STOPITERATION_ERROR"              # the handler around a whole generator
+LEAVES = "STOPITERATION_ERROR"  # the handler around a whole generator
 
 
 def closes_quietly(tx, frame) -> bool:
@@ -34,7 +34,7 @@ def passed(tx, frame, at: int) -> int | None:
         if instr.op == "LOAD_GLOBAL":
             asked.append(exception(tx, frame, instr.argval))
         elif instr.op == "BUILD_TUPLE":
-            asked[-instr.argval:] = [TupleVariable(asked[-instr.argval:])]
+            asked[-instr.argval :] = [TupleVariable(asked[-instr.argval :])]
         elif instr.op == "CHECK_EXC_MATCH":
             if len(asked) != 1 or catches(asked.pop()):
                 return None

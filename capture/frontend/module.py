@@ -24,7 +24,7 @@ from . import api as compiling
 from ..state import disable, native
 
 PREFIX = "_orig_mod."
-_classes = WeakIdKeyDictionary()         # a module's class -> its compiled class, weakly: that holds its base
+_classes = WeakIdKeyDictionary()  # a module's class -> its compiled class, weakly: that holds its base
 _making = locks.fresh(threading.RLock)
 
 
@@ -104,9 +104,12 @@ def _class_of(original: type) -> type:
 
 
 def _new_class(original: type) -> type:
-    fields = {"__slots__": ("_flambeau_original", "_flambeau_door", "_flambeau_how"),
-              "__module__": original.__module__,
-              "__qualname__": original.__qualname__, "__doc__": original.__doc__}
+    fields = {
+        "__slots__": ("_flambeau_original", "_flambeau_door", "_flambeau_how"),
+        "__module__": original.__module__,
+        "__qualname__": original.__qualname__,
+        "__doc__": original.__doc__,
+    }
     mixin = CompiledLazyModule if issubclass(original, LazyModuleMixin) else CompiledModule
     made = type(original.__name__, (mixin, original), fields)
     _classes[original] = weakref.ref(made)
@@ -148,4 +151,4 @@ def compile_in_place(self: Module, *args, **kwargs) -> None:
 
 
 Module.compile = compile_in_place
-LazyModuleMixin._infer_parameters = disable(LazyModuleMixin._infer_parameters)      # once a module: not worth any code
+LazyModuleMixin._infer_parameters = disable(LazyModuleMixin._infer_parameters)  # once a module: not worth any code

@@ -60,18 +60,30 @@ class Gathering:
     def __init__(self, owner: Any, f: Any = None):
         self.owner, self.f, self.records = owner, f, list(owner.records)
         self.graphs: list[data.Graph] = []
-        self.nodes: list[list[Node]] = []                    # of each graph, as `Graph.nodes` there
+        self.nodes: list[list[Node]] = []  # of each graph, as `Graph.nodes` there
         self.notes: list[str] = []
 
     def report(self) -> Report:
         frames = [self.frame(number, record) for number, record in enumerate(self.records)]
-        plain = [data.Plain(name_of(door.code), door.code.co_filename, door.code.co_firstlineno, door.plain)
-                 for door in self.owner.all_doors() if door.plain]
+        plain = [
+            data.Plain(name_of(door.code), door.code.co_filename, door.code.co_firstlineno, door.plain)
+            for door in self.owner.all_doors()
+            if door.plain
+        ]
         if not frames and not plain:
             self.notes.append("It has not been called yet, so nothing is compiled.")
         return Report(
-            self.title(), version(), self.owner.settings.backend_name, roofline.roofline(self.kernels()), frames, self.graphs,
-            sources_of(self.records, self.nodes), self.memory(), plain, list(dict.fromkeys(self.notes)))
+            self.title(),
+            version(),
+            self.owner.settings.backend_name,
+            roofline.roofline(self.kernels()),
+            frames,
+            self.graphs,
+            sources_of(self.records, self.nodes),
+            self.memory(),
+            plain,
+            list(dict.fromkeys(self.notes)),
+        )
 
     def kernels(self) -> list[data.Kernel]:
         return [kernel for graph in self.graphs for program in graph.programs for kernel in program.kernels]
@@ -90,15 +102,31 @@ class Gathering:
         graphs = [k for made in record.graphs for k in self.described(*made)]
         self.notes += [note for note in record.notes if "loop interpreter" in note]
         start = min((span.start for span in record.spans), default=0.0)
-        spans = sorted((data.Span(s.name, s.start - start, s.end - s.start, s.depth) for s in record.spans),
-                       key=lambda span: (span.start, span.depth))
+        spans = sorted(
+            (data.Span(s.name, s.start - start, s.end - s.start, s.depth) for s in record.spans),
+            key=lambda span: (span.start, span.depth),
+        )
         seconds = max((span.start + span.seconds for span in spans), default=0.0)
         breaks = [data.Break(b.code, b.text, b.file, b.line, source_line(b.file, b.line), b.fix, b.plain) for b in record.breaks]
         guards = [guard_of(line) for line in record.texts.get("guards.txt", "").splitlines() if line.strip()]
         version = sum(other.function is code for other in self.records[:number])
         kind = KINDS.get(record.door, record.door)
-        return data.Frame(number, version, name_of(code), code.co_filename, code.co_firstlineno, kind, seconds,
-                          guards, breaks, record.failed, graphs, spans, record.cached, record.left)
+        return data.Frame(
+            number,
+            version,
+            name_of(code),
+            code.co_filename,
+            code.co_firstlineno,
+            kind,
+            seconds,
+            guards,
+            breaks,
+            record.failed,
+            graphs,
+            spans,
+            record.cached,
+            record.left,
+        )
 
     # -- graphs
 
@@ -116,8 +144,14 @@ class Gathering:
         calls = graph.operations
         place = {node: k for k, node in enumerate(calls)}
         place.update((n, place[n.args[0]]) for n in graph.calls if n.is_getitem)
-        made = data.Graph(number, f"graph {number}", inputs_of(graph), [node_data(n, place) for n in calls],
-                          [describe(n.value) for n in graph.output.inputs], symbols_of(graph))
+        made = data.Graph(
+            number,
+            f"graph {number}",
+            inputs_of(graph),
+            [node_data(n, place) for n in calls],
+            [describe(n.value) for n in graph.output.inputs],
+            symbols_of(graph),
+        )
         made.texts["graph.py"] = graph.print_python()
         ask = getattr(getattr(backend, "func", backend), "describe", None)
         if ask is None:
@@ -144,9 +178,14 @@ class Gathering:
         moments = timeline.moments(self.graphs)
         in_call = max((m.activations + m.gradients for m in moments), default=0)
         parts = [sum(map(size, lasting)), sum(map(size, gradients)), sum(map(size, states_of(lasting)))]
-        fresh = max((m.gradients for m in moments), default=0)      # gradients that a call makes become those that are kept
-        return data.Memory(*parts, max((m.activations for m in moments), default=0),
-                           parts[0] + parts[2] + in_call + max(0, parts[1] - fresh), moments, dict(native.memory()))
+        fresh = max((m.gradients for m in moments), default=0)  # gradients that a call makes become those that are kept
+        return data.Memory(
+            *parts,
+            max((m.activations for m in moments), default=0),
+            parts[0] + parts[2] + in_call + max(0, parts[1] - fresh),
+            moments,
+            dict(native.memory()),
+        )
 
     def owns(self, tensor: Tensor) -> bool:
         return isinstance(self.f, Module) and any(tensor is buffer for buffer in self.f.buffers())
@@ -169,8 +208,14 @@ def states_of(parameters: list[Tensor]) -> list[Tensor]:
     """Tensors that living optimizers keep for these parameters."""
     known = {id(t) for t in parameters}
     optimizers = [o for o in gc.get_objects() if isinstance(o, Optimizer)]
-    return [value for o in optimizers for parameter, state in o.state.items() if id(parameter) in known
-            for value in state.values() if isinstance(value, Tensor)]
+    return [
+        value
+        for o in optimizers
+        for parameter, state in o.state.items()
+        if id(parameter) in known
+        for value in state.values()
+        if isinstance(value, Tensor)
+    ]
 
 
 def guard_of(line: str) -> data.Guard:
@@ -184,12 +229,21 @@ def source_line(file: str, line: int) -> str:
 
 # -- one graph
 
+
 def node_data(node: Node, place: dict[Node, int]) -> data.Node:
     file, line = node.stack[-1][:2] if node.stack else ("", 0)
     args = ", ".join(map(constant_text, node.args))
     name = getattr(node.target, "name", None) or getattr(node.target, "__name__", str(node.target))
-    return data.Node(node.name, name, args, describe(node.value), getattr(node.stack, "module", ""), file, line,
-                     sorted({place[n] for n in node.inputs if n in place}))
+    return data.Node(
+        node.name,
+        name,
+        args,
+        describe(node.value),
+        getattr(node.stack, "module", ""),
+        file,
+        line,
+        sorted({place[n] for n in node.inputs if n in place}),
+    )
 
 
 def inputs_of(graph: Graph) -> list[data.Input]:
@@ -217,5 +271,7 @@ def bytes_of(value: Any, hints: dict) -> int:
 def symbols_of(graph: Graph) -> list[data.Symbol]:
     if graph.env is None:
         return []
-    return [data.Symbol(s.name, ", ".join(s.sources), "only the data knows" if s.hint is None else str(s.hint))
-            for s in graph.env.symbols.values()]
+    return [
+        data.Symbol(s.name, ", ".join(s.sources), "only the data knows" if s.hint is None else str(s.hint))
+        for s in graph.env.symbols.values()
+    ]

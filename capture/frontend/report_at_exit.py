@@ -50,8 +50,9 @@ def keeping():
 def write(reports: list, path: str) -> list[str]:
     """One page a compiled function; the first has this path, the others are numbered. Gives all paths."""
     stem, suffix = os.path.splitext(path)
-    return [one.html(path if number == 0 else f"{stem}_{number}_{readable(one.title)}{suffix}")
-            for number, one in enumerate(reports)]
+    return [
+        one.html(path if number == 0 else f"{stem}_{number}_{readable(one.title)}{suffix}") for number, one in enumerate(reports)
+    ]
 
 
 def readable(title: str) -> str:

@@ -25,19 +25,27 @@ class SideEffects:
     def __init__(self, tx):
         self.tx = tx
         self.attributes: dict[Variable, dict[str, object]] = {}
-        self.moved: set[tuple[Variable, str]] = set()   # deleted before they were stored
+        self.moved: set[tuple[Variable, str]] = set()  # deleted before they were stored
         self.unsure: set[tuple[Variable, str]] = set()  # stored before they were deleted: nobody asked whether they were there
         self.containers: dict[Variable, None] = {}
         self.cells: dict[Variable, None] = {}
-        self.iterators: dict[Variable, None] = {}       # from outside, and moved on
+        self.iterators: dict[Variable, None] = {}  # from outside, and moved on
         self.globals: dict[tuple[int, str], tuple[dict, Variable]] = {}
-        self.late_globals: set[tuple[int, str]] = set()     # deleted before they were stored
+        self.late_globals: set[tuple[int, str]] = set()  # deleted before they were stored
         self.order: list[tuple[str, object]] = []
-        self.held: list[int] = []                       # for each lock that is taken: how many changes came before
+        self.held: list[int] = []  # for each lock that is taken: how many changes came before
 
     def forget(self) -> None:
-        for table in (self.attributes, self.moved, self.unsure, self.containers, self.cells, self.globals, self.late_globals,
-                      self.order):
+        for table in (
+            self.attributes,
+            self.moved,
+            self.unsure,
+            self.containers,
+            self.cells,
+            self.globals,
+            self.late_globals,
+            self.order,
+        ):
             table.clear()
 
     # -- recording -------------------------------------------------------------------------------------------------
@@ -46,14 +54,14 @@ class SideEffects:
         if key not in table:
             self.order.append((kind, key))
             return True
-        if self.held and self.order.index((kind, key)) < self.held[-1]:      # it would be written before the lock is taken
+        if self.held and self.order.index((kind, key)) < self.held[-1]:  # it would be written before the lock is taken
             raise unsupported("mutation", "a change under a lock, of what was changed before the lock was taken")
         return False
 
     def store_attr(self, variable: Variable, name: str, value: Variable) -> None:
         self._first("attributes", variable, self.attributes)
         fields = self.attributes.setdefault(variable, {})
-        if fields.get(name) is DELETED:                 # deleted and stored again, it comes last
+        if fields.get(name) is DELETED:  # deleted and stored again, it comes last
             del fields[name]
             self.moved.add((variable, name))
         fields[name] = value
@@ -85,7 +93,7 @@ class SideEffects:
     def store_global(self, namespace: dict, name: str, value: Variable) -> None:
         key = id(namespace), name
         self._first("globals", key, self.globals)
-        if self.stored_global(namespace, name) is DELETED:      # deleted and stored again, it comes last
+        if self.stored_global(namespace, name) is DELETED:  # deleted and stored again, it comes last
             self.late_globals.add(key)
             del self.globals[key]
             self.order.remove(("globals", key))
@@ -242,7 +250,7 @@ class SideEffects:
 
     def replay_calls(self, gen, step):
         function, args, kwargs, position = step
-        with gen.emit.at(position):                      # the line that a message or a warning tells
+        with gen.emit.at(position):  # the line that a message or a warning tells
             gen.load_call(function, args, dict(kwargs))
             gen.emit.pop()
 
@@ -261,7 +269,7 @@ class SideEffects:
         if steps is None:
             steps = rewriting(self.tx, container)
         for name, args in steps:
-            gen.load_call(getattr(container.cls, name), [container, *args])      # (past methods that a derived class has)
+            gen.load_call(getattr(container.cls, name), [container, *args])  # (past methods that a derived class has)
             gen.emit.pop()
 
     def prepare_iterators(self, gen, iterator):
@@ -292,7 +300,7 @@ class SideEffects:
 
     def replay_globals(self, gen, key):
         namespace, value = self.globals[key]
-        if value is DELETED or key in self.late_globals:     # made and deleted again, it may never have been there
+        if value is DELETED or key in self.late_globals:  # made and deleted again, it may never have been there
             gen.load_const(namespace.pop)
             gen.emit.as_callable()
             gen.load_const(key[1])

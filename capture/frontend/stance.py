@@ -49,8 +49,9 @@ class set_stance:  # noqa: N801  (a public name)
     first call runs eagerly). `force_backend` compiles with another backend, under "default" only. Guards are always
     evaluated: `skip_guard_eval_unsafe` has no effect. Use it as a call, in `with`, or as a decorator."""
 
-    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False,
-                 force_backend: str | Callable | None = None):
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: str | Callable | None = None
+    ):
         if stance not in STANCES:
             raise RuntimeError(f"invalid torch.compile stance {stance!r}; stances are: {', '.join(STANCES)}")
         if force_backend is not None:
@@ -79,4 +80,5 @@ class set_stance:  # noqa: N801  (a public name)
                 return function(*args, **kwargs)
             finally:
                 _take(before)
+
         return under

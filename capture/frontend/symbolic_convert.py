@@ -34,18 +34,38 @@ from ..variables.objects import ClassVariable, SuperVariable, UserObjectVariable
 from ..variables.outer_containers import new_dict, new_set
 from ..variables.sequences import ListVariable, SliceVariable, TupleVariable
 
-BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-          "%": operator.mod, "**": operator.pow, "@": operator.matmul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
-          "<<": operator.lshift, ">>": operator.rshift, "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul,
-          "/=": operator.itruediv, "//=": operator.ifloordiv, "%=": operator.imod, "**=": operator.ipow,
-          "@=": operator.imatmul, "&=": operator.iand, "|=": operator.ior, "^=": operator.ixor, "<<=": operator.ilshift,
-          ">>=": operator.irshift}
+BINARY = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "@": operator.matmul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "+=": operator.iadd,
+    "-=": operator.isub,
+    "*=": operator.imul,
+    "/=": operator.itruediv,
+    "//=": operator.ifloordiv,
+    "%=": operator.imod,
+    "**=": operator.ipow,
+    "@=": operator.imatmul,
+    "&=": operator.iand,
+    "|=": operator.ior,
+    "^=": operator.ixor,
+    "<<=": operator.ilshift,
+    ">>=": operator.irshift,
+}
 COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 GENERATOR = inspect.CO_GENERATOR
-SEQUENCE_FLAG, MAPPING_FLAG = 1 << 5, 1 << 6         # Py_TPFLAGS_SEQUENCE, _MAPPING: what patterns match
+SEQUENCE_FLAG, MAPPING_FLAG = 1 << 5, 1 << 6  # Py_TPFLAGS_SEQUENCE, _MAPPING: what patterns match
 COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-
-
 
 
 def is_exception_class(value) -> bool:
@@ -118,7 +138,7 @@ class Frame:
         handler = self.instr.handler
         if handler is None:
             return False
-        del self.stack[handler.depth:]
+        del self.stack[handler.depth :]
         if handler.lasti:
             self.push(self.tx.constant(self.instr.index))
         self.push(error.variable)
@@ -160,7 +180,7 @@ class Frame:
         self.ip = instr.target.index
 
     def unbound(self, name: str):
-        if self.root and name.startswith(OWN):             # generated code would tell the slot's name
+        if self.root and name.startswith(OWN):  # generated code would tell the slot's name
             error = unsupported("exception", f"{name.removeprefix(OWN)!r} of a comprehension has no value")
             error.whole_frame = True
             raise error
@@ -184,9 +204,11 @@ class Frame:
 
     # -- plumbing --------------------------------------------------------------------------------------------------
 
-    def NOP(self, i): pass
+    def NOP(self, i):
+        pass
 
-    def RESUME(self, i): pass
+    def RESUME(self, i):
+        pass
 
     def COPY_FREE_VARS(self, i):
         for name, cell in zip(self.code.co_freevars, self.cells):
@@ -267,7 +289,7 @@ class Frame:
 
     def DELETE_GLOBAL(self, i):
         stored = self.tx.effects.stored_global(self.globals, i.argval)
-        if stored is DELETED or stored is None and i.argval not in self.globals:     # a builtin is not deleted in its place
+        if stored is DELETED or stored is None and i.argval not in self.globals:  # a builtin is not deleted in its place
             if stored is None:
                 self.tx.guard(Pinned(self.globals, self.globals.get("__name__", "globals")), "no_item", i.argval)
             self.tx.raise_error(NameError, f"name {i.argval!r} is not defined")
@@ -420,7 +442,7 @@ class Frame:
 
     def called(self, i) -> str:
         """The function whose keyword arguments are collected, as errors name it: below its arguments and a NULL or owner."""
-        first, second = self.stack[-i.argval - 3:-i.argval - 1]
+        first, second = self.stack[-i.argval - 3 : -i.argval - 1]
         function = (second if first is NULL else first).realize()
         module, name = (self.tx.try_attr(function, part) for part in ("__module__", "__qualname__"))
         if name is None or not name.is_constant():
@@ -453,8 +475,8 @@ class Frame:
         if len(values) < before + after:
             least = f"expected at least {before + after}, got {len(values)}"
             self.tx.raise_error(ValueError, f"not enough values to unpack ({least})")
-        middle = ListVariable(values[before:len(values) - after])
-        for value in reversed([*values[:before], middle, *values[len(values) - after:]]):
+        middle = ListVariable(values[before : len(values) - after])
+        for value in reversed([*values[:before], middle, *values[len(values) - after :]]):
             self.push(value)
 
     # -- text ------------------------------------------------------------------------------------------------------
@@ -475,7 +497,7 @@ class Frame:
         count, names = i.argval
         args = self.popn(count)
         first, second = self.popn(2)
-        positional, named = args[:count - len(names)], dict(zip(names, args[count - len(names):]))
+        positional, named = args[: count - len(names)], dict(zip(names, args[count - len(names) :]))
         self.push(self._call(first, second, positional, named))
 
     def _call(self, first, second, args, kwargs):
@@ -654,8 +676,8 @@ class Frame:
     def IMPORT_NAME(self, i):
         level, names = (part.plain() for part in self.popn(2))
         package = (self.globals.get("__package__") or "").split(".")
-        wanted = i.argval if level == 0 else ".".join([*package[:len(package) - level + 1], i.argval]).rstrip(".")
-        if wanted not in sys.modules:                # what an import does, it does once: now is as good as later
+        wanted = i.argval if level == 0 else ".".join([*package[: len(package) - level + 1], i.argval]).rstrip(".")
+        if wanted not in sys.modules:  # what an import does, it does once: now is as good as later
             self.tx.run_outside(importlib.import_module, wanted)
         module = sys.modules[wanted if names or level else wanted.split(".")[0]]
         for name in names or ():
@@ -693,7 +715,7 @@ class Frame:
         if not issubclass(subject.python_type(), cls.plain()):
             self.push(self.tx.constant(None))
             return
-        positional = getattr(cls.plain(), "__match_args__", ())[:i.argval]
+        positional = getattr(cls.plain(), "__match_args__", ())[: i.argval]
         found = [subject] if i.argval == 1 and not positional else [self.tx.try_attr(subject, name) for name in positional]
         found += [self.tx.try_attr(subject, name.plain()) for name in names.unpack(self.tx)]
         self.push(self.tx.constant(None) if None in found else TupleVariable(found))
@@ -723,7 +745,7 @@ class GeneratorVariable(IteratorVariable):
 
     def next(self, tx, sent=None):
         if self.done:
-            self.returned = None                 # told once, to whoever ran it to its end
+            self.returned = None  # told once, to whoever ran it to its end
             return None
         if self.frame in tx.frames:
             raise unsupported("generator", f"a generator of {self.frame.code.co_qualname} is advanced while it runs")
@@ -762,7 +784,7 @@ class GeneratorVariable(IteratorVariable):
             try:
                 if self.frame.handle(error):
                     ignored = self.frame.run() is not None and self.frame.result is None
-                    if ignored:                  # it waits at that yield, and goes on when it is asked again
+                    if ignored:  # it waits at that yield, and goes on when it is asked again
                         tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
                     if CLOSE_RETURNS:
                         return self.frame.result

@@ -31,13 +31,12 @@ from .side_effects import SideEffects
 from ..guards.source import Attr, Guards, Pinned, Root, Source, item
 from ..guards.tensor_facts import TensorFacts
 from ..graph.graph_tracer import GraphTracer
+
 # some of these register handlers
 from ..variables import builder, builtins, copying, eval_text, autograd_function, higher_order, messages, objects, polyfills  # noqa: F401
 from ..variables.base import NotPlain, Variable
 from ..variables.class_mutation import ClassEdits
-from ..variables.constant import (
-    answered, ConstantVariable, SymVariable, TextVariable, is_open, is_open_text, join_texts, sample,
-)
+from ..variables.constant import answered, ConstantVariable, SymVariable, TextVariable, is_open, is_open_text, join_texts, sample
 from ..variables.ctx_manager import AutocastVariable, DecoratedVariable, GradModeVariable, RegionVariable, is_region
 from ..variables.user_subclass import derived_object
 from ..variables.dicts import DictVariable
@@ -52,18 +51,46 @@ from ..variables.sequences import ListVariable, TupleVariable, own_maker
 from ..variables.tensor import TensorVariable
 
 ROOT = __name__.split(".")[0]
-MOST_IDLE = 10_000                 # steps of loops without a tensor operation before Python gets the work
+MOST_IDLE = 10_000  # steps of loops without a tensor operation before Python gets the work
 COMPARISONS = {operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
-ARITHMETIC = {getattr(operator, name): text + sign for name, text in (
-    ("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("matmul", "@"),
-    ("and_", "&"), ("or_", "|"), ("xor", "^"), ("lshift", "<<"), ("rshift", ">>")) for sign in ("",)}
+ARITHMETIC = {
+    getattr(operator, name): text + sign
+    for name, text in (
+        ("add", "+"),
+        ("sub", "-"),
+        ("mul", "*"),
+        ("truediv", "/"),
+        ("floordiv", "//"),
+        ("mod", "%"),
+        ("matmul", "@"),
+        ("and_", "&"),
+        ("or_", "|"),
+        ("xor", "^"),
+        ("lshift", "<<"),
+        ("rshift", ">>"),
+    )
+    for sign in ("",)
+}
 ARITHMETIC |= {getattr(operator, "i" + op.__name__.strip("_")): text + "=" for op, text in ARITHMETIC.items()}
 ARITHMETIC |= {operator.pow: "** or pow()", operator.ipow: "**="}
 SEQUENCES = (str, list, tuple, bytes)
 GLOBAL_STATE = ("manual_seed", "seed", "initial_seed", "get_rng_state", "use_deterministic_algorithms")
-INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "nn.attention", "nn.parallel",
-                                                     "optim", "utils", "distributions", "func",
-                                                     "compat.backends", "compat.pytree", "compat.higher_order"))
+INLINED = tuple(
+    f"{ROOT}.eager.{name}"
+    for name in (
+        "nn.modules",
+        "nn.utils",
+        "nn.attention",
+        "nn.parallel",
+        "optim",
+        "utils",
+        "distributions",
+        "func",
+        "compat.backends",
+        "compat.pytree",
+        "compat.higher_order",
+    )
+)
 AUTOGRAD = f"{ROOT}.eager.autograd"
 EAGER = f"{ROOT}.eager"
 WATCHERS = (sys.settrace, sys.setprofile, breakpoint, *vars(getattr(sys, "monitoring", types.SimpleNamespace())).values())
@@ -73,7 +100,7 @@ DEBUGGERS = ("pdb", "bdb")
 class Context:
     """One trace of one frame."""
 
-    OPEN_NEW = (typing.Generic.__new__, Module.__new__)         # a __new__ that does what object's does
+    OPEN_NEW = (typing.Generic.__new__, Module.__new__)  # a __new__ that does what object's does
     OPAQUE = (random.Generator,)
     PLAIN_GETATTRIBUTE = (object, types.ModuleType, types.SimpleNamespace)
     GRAD_MODES = (autograd.no_grad, autograd.enable_grad, autograd.set_grad_enabled, autograd.inference_mode)
@@ -82,25 +109,27 @@ class Context:
         self.guards, self.effects = Guards(), SideEffects(self)
         self.inline_call, self.global_of, self.options, self.symbolic = inline, load_global, options, symbolic
         self.frames: list = []
-        self.regions: list[str] = []                      # names of the record_function blocks that are open
-        self.tracer = GraphTracer(functools.partial(user_stack, self.frames, self.regions),   # lives on: must not hold us
-                                  functools.partial(has_handler, self.frames))
+        self.regions: list[str] = []  # names of the record_function blocks that are open
+        self.tracer = GraphTracer(
+            functools.partial(user_stack, self.frames, self.regions),  # lives on: must not hold us
+            functools.partial(has_handler, self.frames),
+        )
         self.env = self.tracer.env
-        self.memory: dict[int, tuple] = {}                # id -> (object, variable, first source)
-        self.last_node, self.idle = None, 0               # steps of loops since the graph grew
-        self.exception_now: ExceptionVariable | None = None     # what a bare `raise` raises
-        self.generators: list = []                        # those that the traced code made
-        self.abstract_answers = None                      # what abstract base classes said: later registrations may change it
-        self.cached_calls: set = set()                    # calls of functions with a cache that are guarded already
-        self.identities = False                           # whether the program asked for an id()
+        self.memory: dict[int, tuple] = {}  # id -> (object, variable, first source)
+        self.last_node, self.idle = None, 0  # steps of loops since the graph grew
+        self.exception_now: ExceptionVariable | None = None  # what a bare `raise` raises
+        self.generators: list = []  # those that the traced code made
+        self.abstract_answers = None  # what abstract base classes said: later registrations may change it
+        self.cached_calls: set = set()  # calls of functions with a cache that are guarded already
+        self.identities = False  # whether the program asked for an id()
         self.class_edits = ClassEdits()
-        self.watch = None                                 # what the code relies on, of what changes from call to call
-        self.lookups: dict = {}                           # class -> name -> what was found along its bases
-        self.memberships: dict = {}                       # (source, expression) -> (number, whether it is a key there, line)
-        self.float_guards: dict = {}                      # (source, comparison) -> the one object of it
+        self.watch = None  # what the code relies on, of what changes from call to call
+        self.lookups: dict = {}  # class -> name -> what was found along its bases
+        self.memberships: dict = {}  # (source, expression) -> (number, whether it is a key there, line)
+        self.float_guards: dict = {}  # (source, comparison) -> the one object of it
         self.initial_grad_mode = dispatch.state.grad
-        self.owns = True                                  # the trace may make leaves: none of them is seen outside
-        self.exact = False                                # results that share memory in eager must do so here
+        self.owns = True  # the trace may make leaves: none of them is seen outside
+        self.exact = False  # results that share memory in eager must do so here
 
     # -- where we are ----------------------------------------------------------------------------------------------
 
@@ -164,13 +193,18 @@ class Context:
 
     def guard_distinct(self) -> None:
         """Objects that were changed must stay different from every other object of their kind that was looked at."""
-        changed = [v for v in (*self.effects.containers, *self.effects.attributes, *self.effects.iterators)
-                   if v.source is not None]
+        changed = [
+            v for v in (*self.effects.containers, *self.effects.attributes, *self.effects.iterators) if v.source is not None
+        ]
         for variable in changed:
             for _, other, source in self.memory.values():
-                other = getattr(other, "content", None) or other         # (of an object derived from a container)
-                if other is not variable and source is not None and type(other) is type(variable) \
-                        and not lie_apart(variable, other):
+                other = getattr(other, "content", None) or other  # (of an object derived from a container)
+                if (
+                    other is not variable
+                    and source is not None
+                    and type(other) is type(variable)
+                    and not lie_apart(variable, other)
+                ):
                     self.guard_different(variable.source, source)
 
     def guard_different(self, a: Source, b: Source) -> None:
@@ -306,12 +340,26 @@ class Context:
 
     def is_trusted(self, module: str) -> bool:
         """Modules whose functions and constants never change: the library's own and the numeric ones of Python."""
-        return module.split(".")[0] in (ROOT, "math", "operator", "_operator", "builtins", "functools", "itertools", "types",
-                                        "typing", "collections", "contextlib", "enum", "abc", "cmath")
+        return module.split(".")[0] in (
+            ROOT,
+            "math",
+            "operator",
+            "_operator",
+            "builtins",
+            "functools",
+            "itertools",
+            "types",
+            "typing",
+            "collections",
+            "contextlib",
+            "enum",
+            "abc",
+            "cmath",
+        )
 
     def exception(self, error: Exception) -> ExceptionVariable:
         """What library code raised."""
-        if self.env.symbols and not self.env.symbols.keys().isdisjoint(re.findall(r"[a-z]\d+", str(error))):     # "s0xs1" has two
+        if self.env.symbols and not self.env.symbols.keys().isdisjoint(re.findall(r"[a-z]\d+", str(error))):  # "s0xs1" has two
             return SizedExceptionVariable(error)
         arguments = [self.constant(a if isinstance(a, (str, int, float, bool, type(None))) else str(a)) for a in error.args]
         return ExceptionVariable(type(error), arguments, error)
@@ -488,8 +536,12 @@ class Context:
             return result
         if op in (operator.eq, operator.ne) and not (_has_plain(a) and _has_plain(b)):
             return self.constant(self.identical(a, b) == (op is operator.eq))
-        if isinstance(a, UserObjectVariable) and not isinstance(b, TensorVariable) or \
-                isinstance(b, UserObjectVariable) and not isinstance(a, TensorVariable):
+        if (
+            isinstance(a, UserObjectVariable)
+            and not isinstance(b, TensorVariable)
+            or isinstance(b, UserObjectVariable)
+            and not isinstance(a, TensorVariable)
+        ):
             self.refuse_operands(op, a, b)
         return self.fresh(self.run_variables(op, [a, b], what=op.__name__))
 
@@ -514,7 +566,7 @@ class Context:
         if isinstance(a, UserObjectVariable):
             return a.call_special(self, f"__{op.__name__.strip('_')}__")
         if isinstance(a, SymVariable) and a.python_type() is bool:
-            a = a.settled(self)                         # (what Python makes of ~True is no truth value)
+            a = a.settled(self)  # (what Python makes of ~True is no truth value)
         return self.fresh(self.run_variables(op, [a], what=op.__name__))
 
     def add(self, a: Variable, b: Variable) -> Variable:
@@ -673,11 +725,14 @@ class Context:
         """The text `fn(*args, **kwargs)`, made when the code runs; None where all is known now, or must be."""
         args, kwargs = [a.realize() for a in args], {k: v.realize() for k, v in (kwargs or {}).items()}
         given = [*args, *kwargs.values()]
-        if not any(map(is_open, given)) or not all(is_open(v) or v.is_constant() for v in given) or \
-                not is_harmless(fn, args, given):
+        if (
+            not any(map(is_open, given))
+            or not all(is_open(v) or v.is_constant() for v in given)
+            or not is_harmless(fn, args, given)
+        ):
             return None
         made = TextVariable(fn, args, kwargs)
-        self.run_outside(sample, made)                   # raises what the program would see
+        self.run_outside(sample, made)  # raises what the program would see
         return made
 
     def text_variable(self, variable: Variable, form: Callable) -> Variable:
@@ -729,8 +784,12 @@ class Context:
 
 def lie_apart(a: Variable, b: Variable) -> bool:
     """Two inputs of the graph in different storages, which its own guards keep apart (where they have bytes)."""
-    return isinstance(a, TensorVariable) and isinstance(b, TensorVariable) and a.fake._storage is not b.fake._storage \
+    return (
+        isinstance(a, TensorVariable)
+        and isinstance(b, TensorVariable)
+        and a.fake._storage is not b.fake._storage
         and bool(a.real._storage.nbytes() and b.real._storage.nbytes())
+    )
 
 
 class Stack(tuple):

@@ -13,5 +13,18 @@ from .node import Node, has_side_effect, map_arg
 from .proxy import Attribute, Proxy, TraceError
 from .subgraph_rewriter import replace_pattern
 
-__all__ = ["symbolic_trace", "Tracer", "wrap", "Graph", "GraphModule", "Interpreter", "Transformer", "Node", "Proxy",
-           "replace_pattern", "has_side_effect", "map_arg", "from_captured"]
+__all__ = [
+    "symbolic_trace",
+    "Tracer",
+    "wrap",
+    "Graph",
+    "GraphModule",
+    "Interpreter",
+    "Transformer",
+    "Node",
+    "Proxy",
+    "replace_pattern",
+    "has_side_effect",
+    "map_arg",
+    "from_captured",
+]

@@ -3,6 +3,8 @@
 
 def compatibility(is_backward_compatible):
     """`@compatibility(is_backward_compatible=True)`: nothing is recorded."""
+
     def decorated(function):
         return function
+
     return decorated

@@ -32,7 +32,7 @@ from .node import Node, base_types, map_aggregate
 from .proxy import Attribute, Proxy, Scope, TracerBase, assert_fn, patched
 
 NN = Module.__module__.partition(".modules")[0]
-_wrapped: dict[tuple[int, str], dict] = {}                  # (id of globals, name) -> the globals
+_wrapped: dict[tuple[int, str], dict] = {}  # (id of globals, name) -> the globals
 _wrapped_methods: list[tuple[type, str]] = []
 
 
@@ -81,6 +81,7 @@ def _find_proxy(*values) -> Proxy | None:
 
 def _recorded(function: Callable) -> Callable:
     """The function, or a node of it where a proxy comes in."""
+
     @functools.wraps(function)
     def asked(*args, **kwargs):
         proxy = _find_proxy(args, kwargs)
@@ -89,6 +90,7 @@ def _recorded(function: Callable) -> Callable:
         made = proxy.tracer.create_proxy("call_function", function, args, kwargs)
         made.node.meta["is_wrapped"] = True
         return made
+
     asked.__fx_recorded__ = True
     return asked
 
@@ -100,6 +102,7 @@ def _recorded_method(name: str, method: Callable) -> Callable:
         if proxy is None:
             return method(*args, **kwargs)
         return proxy.tracer.create_proxy("call_method", name, args, kwargs)
+
     return asked
 
 
@@ -109,8 +112,9 @@ class Tracer(TracerBase):
     def __init__(self, autowrap_modules: tuple = (math,), autowrap_functions: tuple = (), param_shapes_constant: bool = False):
         if param_shapes_constant:
             raise RuntimeError("torch.fx.Tracer: param_shapes_constant is not supported by flambeau")
-        self._autowrap_function_ids = {id(f) for module in autowrap_modules for name, f in vars(module).items()
-                                       if not name.startswith("_") and callable(f)}
+        self._autowrap_function_ids = {
+            id(f) for module in autowrap_modules for name, f in vars(module).items() if not name.startswith("_") and callable(f)
+        }
         self._autowrap_function_ids.update(map(id, autowrap_functions))
         self._autowrap_search = list(autowrap_modules)
         self.root: Module = Module()
@@ -209,7 +213,7 @@ class Tracer(TracerBase):
         args += [self._proxy_placeholder(name, given, inspect.signature(plain), plain) for name in names]
         if not code.co_kwonlyargcount and not code.co_flags & _COLLECTS:
             return root_fn, args
-        rest = list(code.co_varnames[code.co_argcount + code.co_kwonlyargcount:])
+        rest = list(code.co_varnames[code.co_argcount + code.co_kwonlyargcount :])
         for flag, stars in ((inspect.CO_VARARGS, "*"), (inspect.CO_VARKEYWORDS, "**")):
             if code.co_flags & flag:
                 args.append(self._proxy_placeholder(stars + rest.pop(0), given, inspect.signature(plain), plain))
@@ -223,8 +227,9 @@ class Tracer(TracerBase):
             concrete_args = dict(zip(names, concrete_args))
         for name, value in (concrete_args or {}).items():
             if not pytree.tree_structure(value).is_leaf():
-                raise RuntimeError(f"torch.fx: concrete_args[{name!r}] is a container; flambeau takes numbers, strings, None "
-                                   "and fx.PH there")
+                raise RuntimeError(
+                    f"torch.fx: concrete_args[{name!r}] is a container; flambeau takes numbers, strings, None and fx.PH there"
+                )
         return concrete_args or {}
 
     def _proxy_placeholder(self, name: str, given: dict, signature, function) -> Any:
@@ -314,8 +319,11 @@ class Tracer(TracerBase):
 
     def _functions(self, space: dict) -> list[tuple]:
         """Names of a scope that hold functions which are to be nodes."""
-        return [(space, name, _recorded(value)) for name, value in list(space.items())
-                if not name.startswith("_") and callable(value) and id(value) in self._autowrap_function_ids]
+        return [
+            (space, name, _recorded(value))
+            for name, value in list(space.items())
+            if not name.startswith("_") and callable(value) and id(value) in self._autowrap_function_ids
+        ]
 
 
 _COLLECTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -323,8 +331,9 @@ _COLLECTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 def _taking_all_by_place(function, count: int):
     """The same code, with *args, **kwargs and keyword-only parameters as positional ones."""
-    code = function.__code__.replace(co_flags=function.__code__.co_flags & ~_COLLECTS, co_argcount=count,
-                                     co_posonlyargcount=0, co_kwonlyargcount=0)
+    code = function.__code__.replace(
+        co_flags=function.__code__.co_flags & ~_COLLECTS, co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0
+    )
     made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     made.__annotations__ = dict(getattr(function, "__annotations__", {}))
     return made
@@ -347,8 +356,18 @@ def symbolic_trace(root: Module | Callable, concrete_args: dict | None = None) -
     return GraphModule(tracer.root, graph, name)
 
 
-__all__ = ["PH", "Attribute", "GraphModule", "Node", "ProxyableClassMeta", "Tracer", "assert_fn", "is_fx_tracing",
-           "symbolic_trace", "wrap"]
+__all__ = [
+    "PH",
+    "Attribute",
+    "GraphModule",
+    "Node",
+    "ProxyableClassMeta",
+    "Tracer",
+    "assert_fn",
+    "is_fx_tracing",
+    "symbolic_trace",
+    "wrap",
+]
 
 
 class ProxyableClassMeta(type):
@@ -356,6 +375,6 @@ class ProxyableClassMeta(type):
 
     def __call__(cls, *args, **kwargs):
         proxy = _find_proxy(args, kwargs)
-        return super().__call__(*args, **kwargs) if proxy is None else \
-            proxy.tracer.create_proxy("call_function", cls, args, kwargs)
-
+        return (
+            super().__call__(*args, **kwargs) if proxy is None else proxy.tracer.create_proxy("call_function", cls, args, kwargs)
+        )

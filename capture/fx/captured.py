@@ -19,8 +19,15 @@ from .graph import Graph
 from .graph_module import GraphModule
 from .node import Node, has_side_effect
 
-_BINARY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-           ast.Mod: operator.mod, ast.Div: operator.truediv, ast.Pow: operator.pow}
+_BINARY = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
 has_side_effect(set_grad_enabled)
 
 
@@ -54,8 +61,9 @@ class _Converter:
         self.nodes[node] = made
         made.meta.update(val=node.value, grad=node.grad)
         if node.stack:
-            made.stack_trace = "".join([f'  File "{f}", line {n}, in {where}\n    {line.strip()}\n'
-                                        for f, n, line, where in node.stack])
+            made.stack_trace = "".join(
+                [f'  File "{f}", line {n}, in {where}\n    {line.strip()}\n' for f, n, line, where in node.stack]
+            )
 
     def switch(self, grad: bool) -> None:
         """From here on gradients are recorded as around the graph, or not at all."""

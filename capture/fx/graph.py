@@ -229,8 +229,9 @@ class Graph:
 
     def erase_node(self, to_erase: Node) -> None:
         if to_erase.users:
-            raise RuntimeError(f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: "
-                               f"{to_erase.users}!")
+            raise RuntimeError(
+                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: {to_erase.users}!"
+            )
         if to_erase.graph is not self:
             raise RuntimeError(f"Attempting to remove {to_erase} from wrong graph!")
         if to_erase._erased:
@@ -261,11 +262,14 @@ class Graph:
                 raise RuntimeError(f"Node '{node}' does not belong to this Graph!")
             for read in node.all_input_nodes:
                 if read.graph is not self:
-                    raise RuntimeError(f"Argument '{read}' of Node '{node}' does not belong to this Graph, "
-                                       "but was used as an argument!")
+                    raise RuntimeError(
+                        f"Argument '{read}' of Node '{node}' does not belong to this Graph, but was used as an argument!"
+                    )
                 if read not in seen:
-                    raise RuntimeError(f"Argument '{read}' of Node '{node}' was used before it has been defined! Please check "
-                                       f"that Nodes in the graph are topologically ordered\n{self}")
+                    raise RuntimeError(
+                        f"Argument '{read}' of Node '{node}' was used before it has been defined! Please check "
+                        f"that Nodes in the graph are topologically ordered\n{self}"
+                    )
             if node.name in names:
                 raise RuntimeError(f"Node redefined name {node.name}!")
             seen.add(node)
@@ -331,8 +335,10 @@ class Graph:
         """As rows: operation, name, target, arguments with references to earlier rows."""
         number = {node: k for k, node in enumerate(self.nodes)}
         refer = lambda node: _Reference(number[node])
-        rows = [(n.op, n.name, n.target, map_arg(n.args, refer), map_arg(n.kwargs, refer), n.type, bool(n.meta.get("is_wrapped")))
-                for n in self.nodes]
+        rows = [
+            (n.op, n.name, n.target, map_arg(n.args, refer), map_arg(n.kwargs, refer), n.type, bool(n.meta.get("is_wrapped")))
+            for n in self.nodes
+        ]
         return _from_rows, (rows,)
 
 

@@ -20,7 +20,7 @@ from .code import PythonCode
 from .graph import Graph
 
 _count = itertools.count()
-_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"           # of `meta`: attributes that copies take over
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"  # of `meta`: attributes that copies take over
 
 
 class _CodeOnlyModule(Module):
@@ -45,7 +45,7 @@ def _copy_attr(source: Module, target: Module, path: str) -> None:
     *prefix, name = path.split(".")
     for part in prefix:
         source, target = getattr(source, part), _child(target, part)
-        if source is target:                                       # the whole module was taken over before
+        if source is target:  # the whole module was taken over before
             return
     found = getattr(source, name)
     if isinstance(found, Tensor) and not isinstance(found, Parameter):
@@ -178,6 +178,7 @@ class GraphModule(Module):
     def to_folder(self, folder: str | os.PathLike, module_name: str = "FxModule") -> None:
         """Writes a package: `module.py` with the class, and one file of modules, parameters and globals."""
         from ...eager import serialization
+
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         code = self._graph.python_code("self")
@@ -186,13 +187,13 @@ class GraphModule(Module):
         members = {**dict(self._modules), **dict(self._parameters), **dict(self._buffers)}
         serialization.save({"members": members, "globals": parts}, str(folder / "state.pt"))
         body = "\n".join("    " + line if line.strip() else "" for line in code.src.strip("\n").split("\n"))
-        (folder / "module.py").write_text(_FOLDER.format(
-            package=__package__.partition(".")[0], name=module_name, body=body))
+        (folder / "module.py").write_text(_FOLDER.format(package=__package__.partition(".")[0], name=module_name, body=body))
         (folder / "__init__.py").write_text("from .module import *\n")
 
     def __str__(self) -> str:
-        return "\n".join([Module.__repr__(self), self._code,
-                          "# `graph_module.print_readable()` shows the code with the lines it came from"])
+        return "\n".join(
+            [Module.__repr__(self), self._code, "# `graph_module.print_readable()` shows the code with the lines it came from"]
+        )
 
     # -- copies and files
 
@@ -220,7 +221,7 @@ def _rebuilt(fields: dict, graph: Graph, name: str, memo: dict | None = None, ke
     return made
 
 
-_FOLDER = '''import os
+_FOLDER = """import os
 from math import inf, nan
 
 import {package} as torch
@@ -241,4 +242,4 @@ class {name}(torch.nn.Module):
                 setattr(self, name, value)
 
 {body}
-'''
+"""

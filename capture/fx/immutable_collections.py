@@ -1,13 +1,16 @@
 """Lists and dicts that a graph keeps: they compare, hash and print like their kinds and refuse to be changed."""
 
-_ADVICE = ("object does not support mutation. If you are attempting to modify the kwargs or args of a torch.fx.Node object, "
-           "instead create a new copy of it and assign the copy to the node: new_args = ... # copy and mutate args; "
-           "node.args = new_args")
+_ADVICE = (
+    "object does not support mutation. If you are attempting to modify the kwargs or args of a torch.fx.Node object, "
+    "instead create a new copy of it and assign the copy to the node: new_args = ... # copy and mutate args; "
+    "node.args = new_args"
+)
 
 
 def _refusing(names):
     def refuse(self, *args, **kwargs):
         raise TypeError(f"'{type(self).__name__}' {_ADVICE}")
+
     return dict.fromkeys(names.split(), refuse)
 
 

@@ -121,6 +121,7 @@ class Interpreter:
             if read not in self.env:
                 raise RuntimeError(f"Node {n} referenced nonexistent value {read}! Run Graph.lint() to diagnose such issues")
             return self.env[read]
+
         return _thawed(map_arg(args, value))
 
 

@@ -26,10 +26,9 @@ from .immutable_collections import immutable_dict, immutable_list
 
 PACKAGE = __package__.partition(".")[0]
 Target = Callable[..., Any] | str
-Argument = Any                      # nestings of nodes and constants
+Argument = Any  # nestings of nodes and constants
 OPERATIONS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
-base_types = (str, int, float, bool, complex, dtypes.dtype, Tensor, device, memory_format, range, type(None),
-              type(Ellipsis))
+base_types = (str, int, float, bool, complex, dtypes.dtype, Tensor, device, memory_format, range, type(None), type(Ellipsis))
 
 
 # -- nesting
@@ -62,9 +61,14 @@ def map_arg(a, fn: Callable[[Node], Any]):
 @functools.cache
 def _public_names() -> dict[int, str]:
     found: dict[int, str] = {}
-    spaces = {"torch": sys.modules[PACKAGE], **{
-        name: sys.modules[f"{overrides.__package__}.{real}"] for name, real in protocol._NAMESPACES.items()
-        if real and f"{overrides.__package__}.{real}" in sys.modules and name != "torch"}}
+    spaces = {
+        "torch": sys.modules[PACKAGE],
+        **{
+            name: sys.modules[f"{overrides.__package__}.{real}"]
+            for name, real in protocol._NAMESPACES.items()
+            if real and f"{overrides.__package__}.{real}" in sys.modules and name != "torch"
+        },
+    }
     for space, module in spaces.items():
         for name, value in list(vars(module).items()):
             if callable(value) and not name.startswith("__"):
@@ -126,11 +130,14 @@ class Node:
         if op not in OPERATIONS:
             raise AssertionError(f"op {op!r} is none of {', '.join(OPERATIONS)}")
         if op == "call_function" and not callable(target):
-            raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target).__name__} "
-                             "but a Callable is expected")
+            raise ValueError(
+                f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target).__name__} "
+                "but a Callable is expected"
+            )
         if op != "call_function" and not isinstance(target, str):
-            raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target).__name__} "
-                             "but a str is expected")
+            raise ValueError(
+                f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target).__name__} but a str is expected"
+            )
         self.graph, self.name, self.op, self.target, self.type = graph, name, op, target, return_type
         self.users: dict[Node, None] = {}
         self.meta: dict[str, Any] = {}
@@ -203,6 +210,7 @@ class Node:
             self._input_nodes.setdefault(node)
             node.users.setdefault(self)
             return node
+
         self._args = map_arg(tuple(args), note)
         self._kwargs = map_arg(dict(kwargs), note)
 
@@ -227,8 +235,10 @@ class Node:
         """Every user for which the callback says so reads `replace_with` instead; returns them."""
         if propagate_meta:
             if replace_with.meta:
-                raise AssertionError("Called node.replace_all_uses_with(replace_with, propagate_meta=True), but "
-                                     "replace_with already has .meta keys")
+                raise AssertionError(
+                    "Called node.replace_all_uses_with(replace_with, propagate_meta=True), but "
+                    "replace_with already has .meta keys"
+                )
             replace_with.meta.update(self.meta)
         changed = [user for user in self.users if delete_user_cb(user)]
         for user in changed:

@@ -99,9 +99,9 @@ class TracerBase:
 
         def refuse(x):
             if isinstance(x, Node):
-                raise RuntimeError("Keys for dictionaries used as an argument cannot contain a Node. "
-                                   f"Got key: {key}")
+                raise RuntimeError(f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {key}")
             return x
+
         map_aggregate(made, refuse)
         return made
 
@@ -109,8 +109,10 @@ class TracerBase:
         raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
 
     def iter(self, obj: Proxy) -> Iterator:
-        raise TraceError("Proxy object cannot be iterated. A loop over it, or *args and **kwargs of it, needs its length: "
-                         "unpack into names, or make the function that loops a leaf with torch.fx.wrap")
+        raise TraceError(
+            "Proxy object cannot be iterated. A loop over it, or *args and **kwargs of it, needs its length: "
+            "unpack into names, or make the function that loops a leaf with torch.fx.wrap"
+        )
 
     def keys(self, obj: Proxy):
         return Attribute(obj, "keys")()
@@ -180,8 +182,10 @@ class Proxy:
         return self.tracer.keys(self)
 
     def __len__(self):
-        raise RuntimeError("'len' is not supported in symbolic tracing by default. If you want this call to be recorded, "
-                           "please call torch.fx.wrap('len') at module scope")
+        raise RuntimeError(
+            "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, "
+            "please call torch.fx.wrap('len') at module scope"
+        )
 
     @classmethod
     def __torch_function__(cls, orig_method, types, args=None, kwargs=None):
@@ -192,6 +196,7 @@ class Proxy:
             if isinstance(x, Proxy):
                 tracers[x.tracer] = None
             return x
+
         map_aggregate((args, kwargs), note)
         if len(tracers) != 1:
             raise RuntimeError(f"Found multiple different tracers {list(tracers)} while trying to trace operations {orig_method}")

@@ -65,7 +65,7 @@ def _same(pattern: Node, node: Node, table: dict) -> bool:
     """Whether `node` computes what the pattern's node does; fills the table."""
     if pattern in table:
         return table[pattern] is node
-    if node in table.values():                                      # different values of a pattern are different nodes
+    if node in table.values():  # different values of a pattern are different nodes
         return False
     if pattern.op == "placeholder":
         table[pattern] = node

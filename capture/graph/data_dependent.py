@@ -22,8 +22,8 @@ from .graph import Graph, Interpreter, Node, bind_symbols, check_read, evaluate_
 from ..shapes.symbolic_shapes import SymFloat, SymInt
 from ..state import native
 
-TRIES = 8               # calls in a row whose data is not as the graph assumes, before it is not tried any more
-MOST = 16               # reads in one graph; a loop over more values is better left to Python
+TRIES = 8  # calls in a row whose data is not as the graph assumes, before it is not tried any more
+MOST = 16  # reads in one graph; a loop over more values is better left to Python
 
 
 @data(eq=False)
@@ -50,7 +50,7 @@ def fake_rows(new, x):
 def fake_sets(new, x, inverse: bool, counts: bool, dim):
     """What unique() gives: the values, where each element is among them, how often each occurs."""
     size = new("unbacked")
-    shape = (size,) if dim is None else (*x._sizes[:dim], size, *x._sizes[dim + 1:])
+    shape = (size,) if dim is None else (*x._sizes[:dim], size, *x._sizes[dim + 1 :])
     found = [fake_tensor(shape, None, x.dtype, x.device)]
     found += [fake_tensor(x._sizes if dim is None else (x._sizes[dim],), None, dtypes.int64, x.device)] * inverse
     found += [fake_tensor((size,), None, dtypes.int64, x.device)] * counts
@@ -78,16 +78,19 @@ def sets_of(function: Callable) -> Callable:
     return lambda x, inverse, counts, dim: function(x, return_inverse=inverse, return_counts=counts, dim=dim)
 
 
-READS = {read.name: read for read in (
-    Read("item", Tensor.item, fake_number),
-    Read("whole", lambda x: int(x.item()), lambda new, x: new("int")),
-    Read("nonzero", nonzero, fake_rows),
-    Read("unique", sets_of(unique), fake_sets),
-    Read("unique_consecutive", sets_of(unique_consecutive), fake_sets),
-    Read("bincount", bincount, fake_counts),
-    Read("places", lambda counts, size: repeat_interleave(counts, output_size=size).long(), fake_places),
-    Read("classes", classes, fake_classes),
-)}
+READS = {
+    read.name: read
+    for read in (
+        Read("item", Tensor.item, fake_number),
+        Read("whole", lambda x: int(x.item()), lambda new, x: new("int")),
+        Read("nonzero", nonzero, fake_rows),
+        Read("unique", sets_of(unique), fake_sets),
+        Read("unique_consecutive", sets_of(unique_consecutive), fake_sets),
+        Read("bincount", bincount, fake_counts),
+        Read("places", lambda counts, size: repeat_interleave(counts, output_size=size).long(), fake_places),
+        Read("classes", classes, fake_classes),
+    )
+}
 reads.update(READS)
 
 
@@ -119,7 +122,7 @@ class Pieces:
         self.add(run, backend)
         self.constants = {n: graph.constants[n.target] for n in graph.nodes if n.op == "get_attr"}
         self.inputs = list(graph.inputs)
-        self.binding = [n for n in self.inputs if free_names(n.value)]          # what shows a symbol
+        self.binding = [n for n in self.inputs if free_names(n.value)]  # what shows a symbol
         output = graph.output.args[0]
         self.flat = output if type(output) is tuple and all(isinstance(v, Node) for v in output) else None
 
@@ -155,8 +158,7 @@ class Pieces:
             step(values, symbols)
         if self.flat is not None:
             return tuple([values[n] for n in self.flat])
-        return map_args(self.graph.output.args[0],
-                        lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
+        return map_args(self.graph.output.args[0], lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
 
 
 class Reading:
@@ -165,7 +167,7 @@ class Reading:
     def __init__(self, node: Node):
         self.node, self.target, self.args = node, node.target, node.args
         self.plain = all(isinstance(a, Node) for a in node.args)
-        tree = getattr(node.value, "tree", None)                    # a float: nothing but itself can be bound or checked
+        tree = getattr(node.value, "tree", None)  # a float: nothing but itself can be bound or checked
         self.name = tree[1] if tree is not None and tree[0] == "var" else None
 
     def __call__(self, values: dict, symbols: dict) -> None:
@@ -179,8 +181,11 @@ class Reading:
 
     def value(self, values: dict, symbols: dict):
         """An error, or another kind of value than the graph knows, is a matter for the original program."""
-        args = [values[a] for a in self.args] if self.plain else map_args(
-            self.args, lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
+        args = (
+            [values[a] for a in self.args]
+            if self.plain
+            else map_args(self.args, lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
+        )
         try:
             value = self.target(*args)
         except Exception as error:
@@ -198,8 +203,9 @@ class Piece:
         self.shown, self.backend, self.compiled = shown, backend, None
         self.graph = whole.like(whole.name)
         inside = set(nodes)
-        self.inputs = list(dict.fromkeys(read for n in nodes for read in n.inputs
-                                         if read not in inside and read.op != "get_attr"))
+        self.inputs = list(
+            dict.fromkeys(read for n in nodes for read in n.inputs if read not in inside and read.op != "get_attr")
+        )
         table = {n: self.graph.placeholder(n.name, n.value, n.source) for n in self.inputs}
         self.symbols = [self.take(name) for name in sorted(missing_symbols(self.graph, (*nodes, *self.inputs)))]
         draws = 0
@@ -250,7 +256,12 @@ def missing_symbols(graph: Graph, nodes=None) -> set[str]:
 def free_names(value) -> frozenset:
     """Names of the symbols in a number or in the geometry of a tensor."""
     if isinstance(value, Tensor):
-        offset = value._geometry[2] if value._fake and value._geometry else 0      # a constant has bytes, and numbers
+        offset = value._geometry[2] if value._fake and value._geometry else 0  # a constant has bytes, and numbers
         return frozenset().union(*map(free_names, (*value._sizes, *value._strides, offset)))
-    return value.expr.free_names() if isinstance(value, SymInt) else \
-        value.free_names() if isinstance(value, SymFloat) else frozenset()
+    return (
+        value.expr.free_names()
+        if isinstance(value, SymInt)
+        else value.free_names()
+        if isinstance(value, SymFloat)
+        else frozenset()
+    )

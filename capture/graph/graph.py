@@ -168,7 +168,7 @@ class Graph:
         self._names: set[str] = set(_RESERVED)
         self._counters: dict[str, int] = {}
         self._root = Node(self, "output", "", "root", ())
-        self._before = self._root               # new nodes go before this one
+        self._before = self._root  # new nodes go before this one
 
     # -- reading -----------------------------------------------------------------------------------------------------
     @property
@@ -181,7 +181,7 @@ class Graph:
 
     @property
     def inputs(self) -> list[Node]:
-        found, node = [], self._root._next                      # placeholders come first
+        found, node = [], self._root._next  # placeholders come first
         while node.op == "placeholder":
             found.append(node)
             node = node._next
@@ -242,8 +242,16 @@ class Graph:
 
     def copy_node(self, node: Node, change: Callable[[Node], Any], value=None) -> Node:
         """The same call here, with its inputs replaced, its name and marks kept."""
-        new = Node(self, node.op, self.fresh_name(node.name), node.target, map_nodes(node.args, change),
-                   node.value if value is None else value, source=node.source, **node.marks())
+        new = Node(
+            self,
+            node.op,
+            self.fresh_name(node.name),
+            node.target,
+            map_nodes(node.args, change),
+            node.value if value is None else value,
+            source=node.source,
+            **node.marks(),
+        )
         return self._insert(new)
 
     def copy(self) -> tuple[Graph, dict[Node, Node]]:
@@ -287,7 +295,7 @@ class Graph:
     def _insert(self, node: Node) -> Node:
         place = self._before
         if place is self._root and self._root._prev.op == "output" and self._root._prev is not self._root:
-            place = self._root._prev                # a finished graph grows before its output
+            place = self._root._prev  # a finished graph grows before its output
         node._prev, node._next = place._prev, place
         place._prev._next = node
         place._prev = node
@@ -356,9 +364,12 @@ class Graph:
     def _repr_html_(self) -> str:
         """For notebooks: each node with its value's shape and the user's line, where that is another than the node's before."""
         from ..fx.graph_html import table_html
+
         lines = [_line_of(node) for node in self.nodes]
-        rows = [(node.name, _call_of(node), "" if node.op == "output" else describe(node.value), line if line != before else "")
-                for node, line, before in zip(self.nodes, lines, ["", *lines])]
+        rows = [
+            (node.name, _call_of(node), "" if node.op == "output" else describe(node.value), line if line != before else "")
+            for node, line, before in zip(self.nodes, lines, ["", *lines])
+        ]
         return table_html(f"{self.name}: {len(self.inputs)} inputs, {len(self.calls)} operations", rows)
 
     # -- as backends written for torch.fx see it ---------------------------------------------------------------------
@@ -366,6 +377,7 @@ class Graph:
     def graph_module(self):
         """The same program as a `fx.GraphModule`, made when first asked for; `graph`, `code`, `forward` and calls are its."""
         from ..fx.captured import from_captured
+
         return from_captured(self)
 
     graph = property(lambda self: self.graph_module.graph)
@@ -424,8 +436,9 @@ def _problem(graph: Graph, node: Node, seen, names) -> str | None:
 def _problem_of_target(graph: Graph, node: Node) -> str | None:
     if node.op == "get_attr" and node.target not in graph.constants:
         return f"reads constant {node.target!r}, which the graph does not have"
-    if node.op == "call_function" and not (isinstance(node.target, Op) or node.target is operator.getitem
-                                             or type(node.target).__name__ == "Read"):
+    if node.op == "call_function" and not (
+        isinstance(node.target, Op) or node.target is operator.getitem or type(node.target).__name__ == "Read"
+    ):
         return f"calls {node.target!r}, which is not an op record"
     if node.draw is not None and not 0 <= node.draw < graph.draws:
         return f"is draw {node.draw} of a graph with {graph.draws} draws"
@@ -441,9 +454,7 @@ def _symbols_of(value) -> Iterator[tuple[str, str, int]]:
             yield value.tree[1], "value", 0
         return
     elif hasattr(value, "shape"):
-        rows = [(s, "size", d) for d, s in enumerate(value.shape)] + [
-            (s, "stride", d) for d, s in enumerate(value.stride())
-        ]
+        rows = [(s, "size", d) for d, s in enumerate(value.shape)] + [(s, "stride", d) for d, s in enumerate(value.stride())]
     else:
         return
     for size, what, dim in rows:
@@ -492,7 +503,7 @@ from {package}.eager.device import device
 _SHORT = {"bool": "b8", "bfloat16": "bf16"}
 
 
-reads: dict[str, Callable] = {}          # by name: targets that read data and are no records (data_dependent.py)
+reads: dict[str, Callable] = {}  # by name: targets that read data and are no records (data_dependent.py)
 
 
 class _Ops:
@@ -624,6 +635,7 @@ def _line_of(node: Node) -> str:
 
 # -- running --------------------------------------------------------------------------------------------------------
 
+
 class Interpreter:
     """Runs a graph node by node, on real or meta tensors. `run_node` is the one place to extend."""
 
@@ -634,12 +646,13 @@ class Interpreter:
         self._last_uses = _last_uses(graph)
 
     def run(self, *inputs, seed: int | None = None, base: int = 0):
-        """The output for these inputs. With a seed, the node of draw k uses ordinal base + k instead of the generator.
-        """
+        """The output for these inputs. With a seed, the node of draw k uses ordinal base + k instead of the generator."""
         placeholders = self.graph.inputs
         if len(inputs) != len(placeholders):
-            raise TypeError(f"graph {self.graph.name} takes {len(placeholders)} inputs "
-                            f"({', '.join(n.name for n in placeholders)}), got {len(inputs)}")
+            raise TypeError(
+                f"graph {self.graph.name} takes {len(placeholders)} inputs "
+                f"({', '.join(n.name for n in placeholders)}), got {len(inputs)}"
+            )
         self.values, self.symbols, self.seed, self.base = {}, {}, seed, base
         for node, value in zip(placeholders, inputs):
             self.values[node] = value

@@ -26,38 +26,38 @@ from ..guards.tensor_facts import on_gpu
 from ..state import MAYBE, marks
 
 
-LARGEST_SYMBOL = 2 ** 31        # products of two symbols fit the 64 bits of guards and kernels; other numbers are constants
+LARGEST_SYMBOL = 2**31  # products of two symbols fit the 64 bits of guards and kernels; other numbers are constants
 
 
 class GraphTracer(dispatch.Mode):
     """Appends a node per op; knows the node and the variable of every fake tensor of the trace."""
 
     def __init__(self, stack: Callable[[], tuple], handled: Callable[[], bool]):
-        self.stack, self.handled = stack, handled            # where the program is; whether a handler of its own is around that
+        self.stack, self.handled = stack, handled  # where the program is; whether a handler of its own is around that
         self.env = ShapeEnv(stack)
         self.graph = Graph(self.env)
-        self.nodes: dict[int, tuple[Tensor, Node]] = {}      # id -> (tensor kept alive, node)
+        self.nodes: dict[int, tuple[Tensor, Node]] = {}  # id -> (tensor kept alive, node)
         self.variables: dict[int, Any] = {}
         self.inputs: list[tuple[Node, Source, Any]] = []
         self.all_inputs: list[tuple[Node, Source, Any]] = []
         self.storages: dict[int, tuple[Storage, Storage]] = {}
-        self.bindings: list[tuple[str, Source, str, int]] = []      # symbol, where it is read
-        self.floats: dict[str, Source] = {}                  # symbolic float -> where it is read
+        self.bindings: list[tuple[str, Source, str, int]] = []  # symbol, where it is read
+        self.floats: dict[str, Source] = {}  # symbolic float -> where it is read
         self.spans: list[tuple[int, int, Storage]] = []
-        self.marked: list[tuple[str, int, Any]] = []         # sizes under mark_dynamic
-        self.unbacked: dict[str, Node] = {}                  # symbol -> the read that brings it
+        self.marked: list[tuple[str, int, Any]] = []  # sizes under mark_dynamic
+        self.unbacked: dict[str, Node] = {}  # symbol -> the read that brings it
         self.known_reads: dict[tuple, tuple] = {}
         self.written = False
-        self.tag: str | None = None                          # of the checkpointed region that is being traced
+        self.tag: str | None = None  # of the checkpointed region that is being traced
         self.root, self.root_nodes = self.graph, self.nodes
-        self.lifted: dict[int, Tensor] | None = None         # inside another graph: what it takes from the one around it
-        self.silent: list[Storage] = []                      # storages that the program reads through .data
-        self.copied: dict[int, Storage] = {}                 # storages that eager shares and the graph has copies of
-        self.opens = self.closed = False                     # composites without a gradient are opened; one was not
-        self.differentiated: dict[int, Tensor] = {}          # leaves that a traced backward has led to
-        self.owned: dict[int, Tensor] = {}                   # leaves that the trace made
-        self.lines: dict[int, tuple] = {}                    # id of a node of autograd -> where the program made it
-        self.refusals: dict[tuple, tuple] = {}               # input, recorded -> what a write says to the views it is one of
+        self.lifted: dict[int, Tensor] | None = None  # inside another graph: what it takes from the one around it
+        self.silent: list[Storage] = []  # storages that the program reads through .data
+        self.copied: dict[int, Storage] = {}  # storages that eager shares and the graph has copies of
+        self.opens = self.closed = False  # composites without a gradient are opened; one was not
+        self.differentiated: dict[int, Tensor] = {}  # leaves that a traced backward has led to
+        self.owned: dict[int, Tensor] = {}  # leaves that the trace made
+        self.lines: dict[int, tuple] = {}  # id of a node of autograd -> where the program made it
+        self.refusals: dict[tuple, tuple] = {}  # input, recorded -> what a write says to the views it is one of
 
     # -- ops -------------------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class GraphTracer(dispatch.Mode):
                 return self.lift(tensor)
             if tensor._fake:
                 raise unsupported("metadata", "a tensor that no traced operation made (set_, .data or a geometry change)")
-            if self.lifted is not None:                     # numbers that a backward was written with: what the call saves
+            if self.lifted is not None:  # numbers that a backward was written with: what the call saves
                 self.root_nodes[id(tensor)] = tensor, self.root.get_attr("constant", tensor)
                 return self.lift(tensor)
             found = self.nodes[id(tensor)] = tensor, self.graph.get_attr("constant", tensor)
@@ -164,21 +164,24 @@ class GraphTracer(dispatch.Mode):
     def read(self, what: str, tensor: Tensor, *more):
         """A node that reads data; what it gives has numbers or sizes that are unbacked symbols."""
         if self.written or self.tag is not None or self.lifted is not None or len(self.unbacked) >= MOST:
-            raise DataDependent(f"{what}()")            # a call with reads must be able to start again
+            raise DataDependent(f"{what}()")  # a call with reads must be able to start again
         args = tensor, *more
         key = what, *((id(a), a._version) if isinstance(a, Tensor) else repr(a) for a in args)
-        if key in self.known_reads:                     # one symbol for one value; the entry keeps the tensors alive
+        if key in self.known_reads:  # one symbol for one value; the entry keeps the tensors alive
             return self.known_reads[key][0]
         made: list = []
 
         def new(kind: str):
             made.append(self.env.create_unbacked(f"{what}()", kind))
             return made[-1]
+
         value = READS[what].fake(new, *args)
         node = self.graph.call(READS[what], map_args(args, self.argument), value, stack=self.stack(), grad=dispatch.state.grad)
         self.bind(value, node)
-        shown = next((self.nodes[id(part)][1] for part in (value if isinstance(value, tuple) else (value,))
-                      if isinstance(part, Tensor)), node)
+        shown = next(
+            (self.nodes[id(part)][1] for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, Tensor)),
+            node,
+        )
         self.unbacked.update((n.tree[1] if isinstance(n, SymFloat) else n.expr.name, shown) for n in made)
         self.known_reads[key] = value, args
         return value
@@ -209,7 +212,7 @@ class GraphTracer(dispatch.Mode):
             if real.requires_grad != target.requires_grad:
                 continue
             text = dispatch.refused_write(real, needs)
-            if text is not None or self.handled():       # else the call itself raises, and nobody in the program hears it
+            if text is not None or self.handled():  # else the call itself raises, and nobody in the program hears it
                 self.refusals[found[1], needs] = text, self.stack()
             if text is not None:
                 raise RuntimeError(dispatch.refused_write(real, needs, shown))
@@ -271,10 +274,15 @@ class GraphTracer(dispatch.Mode):
         for name, n, symbol in self.marked:
             if type(symbol) is int or symbol.expr.is_const:
                 why = next((guard for guard in self.env.guards if guard.relation.op == "==" and guard.stack), None)
-                told = "sizes 0 and 1 have code of their own" if type(symbol) is int else f"the program needs {why}" + (
-                    f" at {why.stack[-1][0]}:{why.stack[-1][1]}" if why else "")
-                raise ConstraintViolation(f"{name} was marked dynamic, but it is always {n} here: {told}\n"
-                                          "  what to do: mark it with maybe_mark_dynamic, or not at all")
+                told = (
+                    "sizes 0 and 1 have code of their own"
+                    if type(symbol) is int
+                    else f"the program needs {why}" + (f" at {why.stack[-1][0]}:{why.stack[-1][1]}" if why else "")
+                )
+                raise ConstraintViolation(
+                    f"{name} was marked dynamic, but it is always {n} here: {told}\n"
+                    "  what to do: mark it with maybe_mark_dynamic, or not at all"
+                )
 
     def storage(self, value: Tensor) -> Storage:
         """One fake storage per real one, so that aliasing inputs alias as fakes."""
@@ -351,8 +359,12 @@ def dense_order(value: Tensor) -> list[int] | None:
 
 def settled(op, args) -> tuple:
     """With the values of integers that a program made with other ones would be another kernel: dims and other settings."""
-    return tuple([int(a) if isinstance(a, SymInt) and k < len(op.params) and op.params[k].role == "static" else a
-                  for k, a in enumerate(args)])
+    return tuple(
+        [
+            int(a) if isinstance(a, SymInt) and k < len(op.params) and op.params[k].role == "static" else a
+            for k, a in enumerate(args)
+        ]
+    )
 
 
 def tensors_of(args):
@@ -369,4 +381,4 @@ def with_plain_dim(op, args) -> tuple:
     at = op.names.get("dim", len(args))
     if at >= len(args) or not isinstance(args[at], SymInt):
         return args
-    return *args[:at], operator.index(args[at]), *args[at + 1:]
+    return *args[:at], operator.index(args[at]), *args[at + 1 :]

@@ -28,8 +28,11 @@ def sources_of(records: list[CompileRecord], graphs: list[list[Node]]) -> list[S
         for k, one in enumerate(record.breaks):
             breaks.setdefault((one.file, one.line), []).append((f, k))
     starts = [(r.function.co_filename, r.function.co_firstlineno) for r in records]
-    plain = {span_of(r.function.co_filename, r.function.co_firstlineno)
-             for r in records if any(one.plain for one in r.breaks) and not r.graphs}
+    plain = {
+        span_of(r.function.co_filename, r.function.co_firstlineno)
+        for r in records
+        if any(one.plain for one in r.breaks) and not r.graphs
+    }
     found: dict[tuple, Source] = {}
     for file, line in (*starts, *nodes, *breaks):
         span = span_of(file, line)
@@ -47,8 +50,9 @@ def source(span: tuple, nodes: dict, breaks: dict, plain: set) -> Source:
     lines = []
     for number in range(first, last + 1):
         place, text = (file, number), linecache.getline(file, number).rstrip("\n")
-        lines.append(Line(number, text, status(text, place, nodes, breaks, span in plain),
-                          nodes.get(place, []), breaks.get(place, [])))
+        lines.append(
+            Line(number, text, status(text, place, nodes, breaks, span in plain), nodes.get(place, []), breaks.get(place, []))
+        )
     return Source(file, function, lines)
 
 

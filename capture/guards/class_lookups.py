@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 
-IMMUTABLE_TYPE = 1 << 8                     # Py_TPFLAGS_IMMUTABLETYPE
+IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
 def lookup_guards(seen: dict):
@@ -18,7 +18,7 @@ def _expected(name, found):
     if found is None:
         return (name,)
     home, raw = found
-    if type(raw) in (staticmethod, classmethod) and "<locals>" in home.__qualname__:      # may die, and has no weak references
+    if type(raw) in (staticmethod, classmethod) and "<locals>" in home.__qualname__:  # may die, and has no weak references
         return name, held_weakly(raw.__func__), type(raw)
     fixed = hasattr(type(raw), "__get__") or is_data_descriptor(raw) or home.__flags__ & IMMUTABLE_TYPE
     return (name, held_weakly(raw)) if fixed else (name, held_weakly(raw), held_weakly(home))

@@ -16,15 +16,15 @@ from ...runtime.identity import WeakIdKeyDictionary
 from ..breaks import unsupported
 from .source import Attr, Contents, Local, Pinned, item
 
-MOST = 2                    # entries that rely on states of one place, of a door; the next one breaks
+MOST = 2  # entries that rely on states of one place, of a door; the next one breaks
 
 
 class Growth:
     """What all doors of one compiled object know."""
 
     def __init__(self):
-        self.written: set[str] = set()              # names of places that traced code writes
-        self.points = WeakIdKeyDictionary()         # code -> indices of instructions that break
+        self.written: set[str] = set()  # names of places that traced code writes
+        self.points = WeakIdKeyDictionary()  # code -> indices of instructions that break
 
     def note(self, code, index: int) -> None:
         self.points.setdefault(code, set()).add(index)
@@ -54,9 +54,9 @@ class Watch:
 
     growth: Growth
     history: History
-    where: Callable             # () -> (code, index) of the instruction that is interpreted
-    parameters: frozenset       # of the original function: what callers give, not what it makes
-    active: bool = True         # under fullgraph nothing is left to Python
+    where: Callable  # () -> (code, index) of the instruction that is interpreted
+    parameters: frozenset  # of the original function: what callers give, not what it makes
+    active: bool = True  # under fullgraph nothing is left to Python
 
     def relies(self, source, name: str, state: Any, grows: bool = False, until: Callable | None = None) -> None:
         """The code would hold for this state of a place only. `grows`: it is a length. `until`: a guard of code with the
@@ -84,8 +84,12 @@ class Watch:
     def note_writes(self, effects) -> None:
         """What this trace leaves changed."""
         names = [container.source.name() for container in effects.containers]
-        names += [Attr(variable.source, name).name() for variable, fields in effects.attributes.items()
-                  if variable.source is not None for name in fields]
+        names += [
+            Attr(variable.source, name).name()
+            for variable, fields in effects.attributes.items()
+            if variable.source is not None
+            for name in fields
+        ]
         names += [Contents(cell.source).name() for cell in effects.cells if cell.source is not None]
         for (_, name), (namespace, _) in effects.globals.items():
             names += [name, item(Pinned(namespace, namespace.get("__name__", "globals")), name).name()]

@@ -39,7 +39,7 @@ def add(tree, guard: Guard, known: dict) -> None:
         tree.root.check(guard.kind, guard.payload, guard.describe(), guard.line)
         return
     node = node_of(tree.root, guard.source, known)
-    if guard.kind == "there":                            # a place that is missing fails by itself
+    if guard.kind == "there":  # a place that is missing fails by itself
         return
     if guard.kind in ("same_as", "not_same"):
         getattr(node, guard.kind)(node_of(tree.root, guard.payload, known))
@@ -61,11 +61,18 @@ def add_classes(tree, tx) -> None:
 def tensor_payload(facts: TensorFacts) -> dict:
     real, fake = facts.real, facts.fake
     far = dict(memory=type(real._storage), offset=real.storage_offset()) if on_gpu(real) else {}
-    return dict(**far, type=type(real), dtype=real.dtype, device=real.device, requires_grad=real.requires_grad,
-                leaf=real._grad_fn is None if real.requires_grad else None,
-                no_hooks=facts.no_hooks, no_gradient=facts.no_gradient,
-                sizes=tuple(n if type(n) is int else None for n in fake._sizes),
-                strides=tuple(n if type(n) is int else None for n in fake._strides))
+    return dict(
+        **far,
+        type=type(real),
+        dtype=real.dtype,
+        device=real.device,
+        requires_grad=real.requires_grad,
+        leaf=real._grad_fn is None if real.requires_grad else None,
+        no_hooks=facts.no_hooks,
+        no_gradient=facts.no_gradient,
+        sizes=tuple(n if type(n) is int else None for n in fake._sizes),
+        strides=tuple(n if type(n) is int else None for n in fake._strides),
+    )
 
 
 def add_shapes(tree, tx) -> None:
@@ -131,8 +138,11 @@ def symbolic_strides(tx):
 def add_aliases(tree, tx) -> None:
     """Which tensors share bytes, and how far from the start of their storage they begin: one group per storage."""
     groups: dict[int, int] = {}
-    rows = [(node_of(tree.root, source), groups.setdefault(id(value._storage), len(groups)), distance(value))
-            for node, source, value in tx.tracer.all_inputs if hasattr(value, "_storage") and not on_gpu(value)]
+    rows = [
+        (node_of(tree.root, source), groups.setdefault(id(value._storage), len(groups)), distance(value))
+        for node, source, value in tx.tracer.all_inputs
+        if hasattr(value, "_storage") and not on_gpu(value)
+    ]
     if len(rows) > 1:
         tree.alias(rows)
     add_gpu_aliases(tree, tx)
@@ -140,8 +150,11 @@ def add_aliases(tree, tx) -> None:
 
 def add_gpu_aliases(tree, tx) -> None:
     """Of tensors on GPUs: which have one storage (their offsets are guarded with their sizes), and that others have not."""
-    storages = [(node_of(tree.root, source).child("attr", "_storage"), value._storage)
-                for node, source, value in tx.tracer.all_inputs if on_gpu(value)]
+    storages = [
+        (node_of(tree.root, source).child("attr", "_storage"), value._storage)
+        for node, source, value in tx.tracer.all_inputs
+        if on_gpu(value)
+    ]
     seen: list = []
     for place, storage in storages:
         known = next((other for other, held in seen if held is storage), None)
@@ -160,5 +173,3 @@ def distance(value) -> int:
 def tree_text(tx) -> str:
     relations = "".join(f"{guard}\n" for guard in tx.env.guards)
     return tx.guards.text() + relations
-
-

@@ -31,9 +31,11 @@ def learn(learned: Learned, failures: list[list]) -> None:
     """Take the entry that is nearest to the call; if only sizes and numbers differ there, those become symbolic. One that differs
     in what is symbolic already (it went another way at a comparison) teaches nothing: the others are asked first. A number that
     is another one than in each of several entries becomes symbolic whatever else differs."""
+
     def distance(of_entry: list) -> tuple:
         foreign = sum(f.kind not in CURABLE for f in of_entry)
         return _is_other(of_entry), foreign * 1000 + (_with(learned.symbolic, of_entry) == learned.symbolic) * 500 + len(of_entry)
+
     nearest = min(failures, key=distance)
     learned.changed.update(dict.fromkeys((_place(f) for f in nearest), 1))
     if not _is_other(nearest):
@@ -52,7 +54,7 @@ def _with(symbolic: dict, failures: list) -> dict:
     """A new dictionary: settings made from the old one keep theirs."""
     grown = {name: set(dims) if isinstance(dims, set) else dims for name, dims in symbolic.items()}
     for f in failures:
-        if f.kind == "size" and grown.get(f.name) is not True:       # a place may hold a tensor now and a number then
+        if f.kind == "size" and grown.get(f.name) is not True:  # a place may hold a tensor now and a number then
             grown.setdefault(f.name, set()).add(f.dim)
         elif f.kind in ("int", "float"):
             grown[f.name] = True
@@ -63,8 +65,11 @@ def _with(symbolic: dict, failures: list) -> dict:
 
 def shapes_of(slots: dict) -> dict:
     """What may become symbolic of a call's arguments: the sizes of tensors, and numbers."""
-    return {name: tuple(value.shape) if isinstance(value, Tensor) else value for name, value in slots.items()
-            if isinstance(value, Tensor) or type(value) in (int, float)}
+    return {
+        name: tuple(value.shape) if isinstance(value, Tensor) else value
+        for name, value in slots.items()
+        if isinstance(value, Tensor) or type(value) in (int, float)
+    }
 
 
 def changed(before: dict, now: dict) -> dict:
@@ -121,8 +126,9 @@ def describe(code, failures: list[list]) -> str:
 
 def warning(code, limit: int, learned: Learned) -> str:
     """The text told once when a door has used up its entries."""
-    kept = ", ".join(f"{place} ({times} times)" for place,
-                     times in learned.changed.most_common(3)) or "nothing that guards name"
-    return (f"flambeau: {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) was compiled {limit} times and now runs "
-            f"eagerly where no entry fits. What kept changing: {kept}. Mark changing sizes with mark_dynamic, pass changing "
-            "numbers as tensors, or raise FLAMBEAU_RECOMPILE_LIMIT; FLAMBEAU_LOGS=recompiles tells every change.")
+    kept = ", ".join(f"{place} ({times} times)" for place, times in learned.changed.most_common(3)) or "nothing that guards name"
+    return (
+        f"flambeau: {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) was compiled {limit} times and now runs "
+        f"eagerly where no entry fits. What kept changing: {kept}. Mark changing sizes with mark_dynamic, pass changing "
+        "numbers as tensors, or raise FLAMBEAU_RECOMPILE_LIMIT; FLAMBEAU_LOGS=recompiles tells every change."
+    )

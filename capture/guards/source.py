@@ -212,11 +212,11 @@ class Item(Source):
 
     base: Source
     key: Any
-    kind: type = None            # the key's type: 1, 1.0 and True are equal keys but different paths
+    kind: type = None  # the key's type: 1, 1.0 and True are equal keys but different paths
 
     def name(self):
         if isinstance(self.base, DictAttr) and self.base.attr in MODULE_TABLES:
-            return f"{self.base.base.name()}.{self.key}"          # as users write it
+            return f"{self.base.base.name()}.{self.key}"  # as users write it
         return f"{self.base.name()}[{self.key!r}]"
 
     def step(self):
@@ -352,12 +352,25 @@ class Guard:
 
 
 WORDS = {
-    "type_is": "{0} is of type {1}", "is": "{0} is the same object, {1}", "equals": "{0} == {1}", "tensor": "{0} is {1}",
-    "len": "len({0}) == {1}", "dict_keys": "{0} has the keys {1}", "no_dict_attr": "{0} has no attribute {1} of its own",
-    "no_attr": "{0} has no attribute {1}", "no_item": "{0} has no entry {1}", "has_item": "{0} has the entry {1}",
-    "bool": "the truth of {0} is {1}", "no_hooks": "{0} has no hooks", "same_as": "{0} is {1}", "not_same": "{0} is not {1}",
-    "grad_mode": "gradients are recorded: {1}", "casting": "the settings of autocast are {1}",
-    "there": "{0} is there", "own_names": "{0} has the attributes {1}", "predicate": "{0} passes {1}",
+    "type_is": "{0} is of type {1}",
+    "is": "{0} is the same object, {1}",
+    "equals": "{0} == {1}",
+    "tensor": "{0} is {1}",
+    "len": "len({0}) == {1}",
+    "dict_keys": "{0} has the keys {1}",
+    "no_dict_attr": "{0} has no attribute {1} of its own",
+    "no_attr": "{0} has no attribute {1}",
+    "no_item": "{0} has no entry {1}",
+    "has_item": "{0} has the entry {1}",
+    "bool": "the truth of {0} is {1}",
+    "no_hooks": "{0} has no hooks",
+    "same_as": "{0} is {1}",
+    "not_same": "{0} is not {1}",
+    "grad_mode": "gradients are recorded: {1}",
+    "casting": "the settings of autocast are {1}",
+    "there": "{0} is there",
+    "own_names": "{0} has the attributes {1}",
+    "predicate": "{0} passes {1}",
 }
 
 

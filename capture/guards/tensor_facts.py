@@ -12,7 +12,7 @@ class TensorFacts:
 
     def __init__(self, real: Tensor, fake: Tensor):
         self.real, self.fake = real, fake
-        self.no_hooks = self.no_gradient = False        # what the trace relies on besides
+        self.no_hooks = self.no_gradient = False  # what the trace relies on besides
 
     def __str__(self) -> str:
         sizes, strides = (f"({', '.join(map(str, values))})" for values in (self.fake._sizes, self.fake._strides))

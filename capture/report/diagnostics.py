@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-MANY_GUARDS = 400           # facts that a call is compared with, from which on the comparison is worth a word
+MANY_GUARDS = 400  # facts that a call is compared with, from which on the comparison is worth a word
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
-CARRIED = re.compile(r"%\w+")          # a value that an earlier break carried over
+CARRIED = re.compile(r"%\w+")  # a value that an earlier break carried over
 FAILED = re.compile(r"^(?P<kind>[\w ]+?) of (?P<name>.+?)(?: in dimension (?P<dim>\d+))?: was (?P<old>.*), is (?P<new>.*)$")
 CHANGES = {
     "size": "mark the dimension with mark_dynamic(tensor, dim), or compile with dynamic=True: one version serves all sizes",
@@ -82,8 +82,9 @@ def breaks(report: Any) -> Iterator[Finding]:
                 continue
             told.add((one.file, one.line))
             what = f"{frame.function} runs in Python" if one.plain else "the graph ends here, and Python runs the line"
-            yield Finding(f"{what} [{one.code}]", place(one.file, one.line), one.source or source(one.file, one.line),
-                          one.text, one.fix)
+            yield Finding(
+                f"{what} [{one.code}]", place(one.file, one.line), one.source or source(one.file, one.line), one.text, one.fix
+            )
 
 
 # -- recompilations ----------------------------------------------------------------------------------------------------
@@ -121,8 +122,13 @@ def recompiled(report: Any) -> Iterator[Finding]:
         file, _, line = rows[0].line.rpartition(":")
         number = int(line) if line.isdigit() else 0
         times = f" {len(rows)} times" if len(rows) > 1 else ""
-        yield Finding(f"{function} was compiled again{times}", place(file, number), source(file, number),
-                      rows[0].text, CHANGES.get(kind, OTHERWISE))
+        yield Finding(
+            f"{function} was compiled again{times}",
+            place(file, number),
+            source(file, number),
+            rows[0].text,
+            CHANGES.get(kind, OTHERWISE),
+        )
 
 
 def plain(report: Any) -> Iterator[Finding]:
@@ -131,15 +137,27 @@ def plain(report: Any) -> Iterator[Finding]:
         function, reason = one.function, one.reason
         at = place(one.file, one.line), source(one.file, one.line)
         if reason == "recompile limit":
-            changed = dict.fromkeys(f"{c.kind} of {c.name}" if c.kind else c.name for frame in report.frames
-                                    for c in changes(frame) if c.function == function)
+            changed = dict.fromkeys(
+                f"{c.kind} of {c.name}" if c.kind else c.name
+                for frame in report.frames
+                for c in changes(frame)
+                if c.function == function
+            )
             why = "every call changed: " + (", ".join(changed) or "something")
-            yield Finding(f"{function} was compiled as often as the limit allows, and runs in Python where no version fits",
-                          *at, why, "keep what changes out of the function, or make it an argument: sizes with mark_dynamic, "
-                          "numbers as tensors; or raise FLAMBEAU_RECOMPILE_LIMIT")
+            yield Finding(
+                f"{function} was compiled as often as the limit allows, and runs in Python where no version fits",
+                *at,
+                why,
+                "keep what changes out of the function, or make it an argument: sizes with mark_dynamic, "
+                "numbers as tensors; or raise FLAMBEAU_RECOMPILE_LIMIT",
+            )
         elif reason == "generator":
-            yield Finding(f"{function} runs in Python [generator frame]", *at, "a generator or coroutine is no function that "
-                          "could be captured as a whole", "compile the function that calls it, or return a list")
+            yield Finding(
+                f"{function} runs in Python [generator frame]",
+                *at,
+                "a generator or coroutine is no function that could be captured as a whole",
+                "compile the function that calls it, or return a list",
+            )
 
 
 # -- slow code ---------------------------------------------------------------------------------------------------------
@@ -148,8 +166,13 @@ def plain(report: Any) -> Iterator[Finding]:
 def slow(report: Any) -> Iterator[Finding]:
     """Graphs without generated code, and operations that eager runs between the kernels."""
     if any("no C++ compiler" in note or "C++ compiler failed" in note for note in report.notes):
-        yield Finding("compiled functions run in the loop interpreter, slower than eager", "", "", "no C++ compiler was found",
-                      "install g++ (apt-get install g++), or set CXX; python -m flambeau doctor tells what is there")
+        yield Finding(
+            "compiled functions run in the loop interpreter, slower than eager",
+            "",
+            "",
+            "no C++ compiler was found",
+            "install g++ (apt-get install g++), or set CXX; python -m flambeau doctor tells what is there",
+        )
     for graph in report.graphs:
         for program in graph.programs:
             for kernel in program.kernels:
@@ -157,14 +180,21 @@ def slow(report: Any) -> Iterator[Finding]:
                     file, line = kernel.lines[0] if kernel.lines else ("", 0)
                     op = graph.nodes[kernel.nodes[0]].op if kernel.nodes else kernel.name
                     is_complex = any(" complex" in buffer for buffer in kernel.reads)
-                    yield Finding(f"{op} is called in eager, between the kernels", place(file, line), source(file, line),
-                                  *(COMPLEX if is_complex else NO_LOOP))
+                    yield Finding(
+                        f"{op} is called in eager, between the kernels",
+                        place(file, line),
+                        source(file, line),
+                        *(COMPLEX if is_complex else NO_LOOP),
+                    )
 
 
 def guards(report: Any) -> Iterator[Finding]:
     """Facts that every call is compared with, where they are very many."""
     for frame in report.frames:
         if len(frame.guards) > MANY_GUARDS:
-            yield Finding(f"every call of {frame.function} is compared with {len(frame.guards)} facts", *begins(frame),
-                          "it reads many values from outside: long lists, dictionaries, or attributes",
-                          "read them once outside of the compiled function, or put the numbers into one tensor")
+            yield Finding(
+                f"every call of {frame.function} is compared with {len(frame.guards)} facts",
+                *begins(frame),
+                "it reads many values from outside: long lists, dictionaries, or attributes",
+                "read them once outside of the compiled function, or put the numbers into one tensor",
+            )

@@ -27,8 +27,12 @@ def page(report: Facts) -> str:
     content["findings"] = [one._asdict() for one in findings(report)]
     texts = [packed(graph.pop("texts")) for graph in content["graphs"]]
     return string.Template(part("page.html")).substitute(
-        title=html.escape(report.title), style=part("page.css"), script="\n".join(map(part, SCRIPTS)), data=safe(content),
-        texts="\n".join(f'<script type="text/plain" id="texts-{k}">{text}</script>' for k, text in enumerate(texts)))
+        title=html.escape(report.title),
+        style=part("page.css"),
+        script="\n".join(map(part, SCRIPTS)),
+        data=safe(content),
+        texts="\n".join(f'<script type="text/plain" id="texts-{k}">{text}</script>' for k, text in enumerate(texts)),
+    )
 
 
 def write(report: Facts, path: str) -> str:

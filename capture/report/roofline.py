@@ -16,7 +16,7 @@ from ...runtime import copy_gather, native
 from .data import Kernel, Machine
 
 SIDE, COPIED, ROUNDS = 512, 1 << 25, 8
-LONG = 2e-5         # seconds of a kernel whose speed is told from noise
+LONG = 2e-5  # seconds of a kernel whose speed is told from noise
 
 
 def measured() -> Machine:
@@ -29,7 +29,7 @@ def _measured(threads: int, isa: str) -> Machine:
     a = np.full((SIDE, SIDE), 0.5, np.float32)
     x = np.zeros(COPIED // 4, np.float32)
     out, product = np.empty_like(x), np.empty_like(a)
-    flops = 2 * SIDE ** 3 / best(lambda: native.matmul(a, a, product))
+    flops = 2 * SIDE**3 / best(lambda: native.matmul(a, a, product))
     bandwidth = 2 * COPIED / best(lambda: copy_gather.copy_into(out, x))
     return Machine(threads, native.chosen_instructions(), flops, bandwidth)
 
@@ -41,7 +41,7 @@ def roofline(kernels: list[Kernel]) -> Machine:
     rates = [kernel.flops / kernel.seconds for kernel in kernels if kernel.flops and (kernel.seconds or 0) > LONG]
     found = replace(found, flops=max([found.flops, *rates]))
     for kernel in kernels:
-        if kernel.flops is not None or kernel.kind == "runtime":        # what is not counted there is not much beside the bytes
+        if kernel.flops is not None or kernel.kind == "runtime":  # what is not counted there is not much beside the bytes
             kernel.bound = max(kernel.bytes / found.bandwidth, (kernel.flops or 0) / found.flops)
     return found
 

@@ -59,8 +59,9 @@ def sections(report: Facts) -> Iterator[Section]:
         if graph.note:
             yield Section(f"{graph.name}: {graph.note}")
         if graph.symbols:
-            yield Section(f"Symbols of {graph.name}", ("", "read from", "first call"),
-                          [(s.name, s.places, s.hint) for s in graph.symbols])
+            yield Section(
+                f"Symbols of {graph.name}", ("", "read from", "first call"), [(s.name, s.places, s.hint) for s in graph.symbols]
+            )
     yield memory_section(report)
     yield Section("Compile time", ("stage", "time", "share"), stages(report))
     for frame in report.frames:
@@ -72,11 +73,18 @@ def sections(report: Facts) -> Iterator[Section]:
 
 def summary(report: Facts) -> str:
     machine = report.machine
-    facts = [count(len(report.frames), "frame"), count(len(report.graphs), "graph"), count(len(report.breaks), "break"),
-             count(len(report.recompiles), "recompile"), count(len(report.kernels), "kernel")]
+    facts = [
+        count(len(report.frames), "frame"),
+        count(len(report.graphs), "graph"),
+        count(len(report.breaks), "break"),
+        count(len(report.recompiles), "recompile"),
+        count(len(report.kernels), "kernel"),
+    ]
     roof = f"{amount(machine.flops, 'FLOP/s')}, {amount(machine.bandwidth, 'B/s')}"
-    return (f"{report.title}: {', '.join(facts)}; compiled in {seconds(report.compile_seconds)}\n"
-            f"{report.backend}, {count(machine.threads, 'thread')}, {machine.isa}, at most {roof}")
+    return (
+        f"{report.title}: {', '.join(facts)}; compiled in {seconds(report.compile_seconds)}\n"
+        f"{report.backend}, {count(machine.threads, 'thread')}, {machine.isa}, at most {roof}"
+    )
 
 
 def readable(told: str) -> str:
@@ -92,8 +100,15 @@ def place(where: str) -> str:
 
 def frame_row(frame: Frame) -> tuple[str, ...]:
     kept = "from the cache" if frame.cached else f"left to Python: {frame.left}" if frame.left else ""
-    return (str(frame.number), frame.function, f"{place(frame.file)}:{frame.line}", ", ".join(map(str, frame.graphs)) or "none",
-            str(len(frame.guards)), seconds(frame.seconds), " ".join(filter(None, (frame.kind, kept))))
+    return (
+        str(frame.number),
+        frame.function,
+        f"{place(frame.file)}:{frame.line}",
+        ", ".join(map(str, frame.graphs)) or "none",
+        str(len(frame.guards)),
+        seconds(frame.seconds),
+        " ".join(filter(None, (frame.kind, kept))),
+    )
 
 
 def failed_rows(frame: Frame) -> list[tuple[str, ...]]:
@@ -105,8 +120,11 @@ def failed_rows(frame: Frame) -> list[tuple[str, ...]]:
 
 def source_section(source: Source, report: Facts) -> Section:
     rows = [(f"{MARKS[line.status]} {line.number:5} {line.text}" + said(line, report),) for line in source.lines]
-    return Section(f"{source.function or 'line'} in {place(source.file)}   (+ in a graph, ! break, p in Python)", rows=rows,
-                   styles=[STYLES[line.status] for line in source.lines])
+    return Section(
+        f"{source.function or 'line'} in {place(source.file)}   (+ in a graph, ! break, p in Python)",
+        rows=rows,
+        styles=[STYLES[line.status] for line in source.lines],
+    )
 
 
 def said(line, report: Facts) -> str:
@@ -129,8 +147,15 @@ def program_section(graph: Graph, program: Program) -> Section:
 
 
 def kernel_row(kernel: Kernel) -> tuple[str, ...]:
-    return (kernel.name, kernel.kind, amount(kernel.bytes), amount(kernel.flops, "FLOP"), seconds(kernel.seconds),
-            roofline(kernel), kernel.headline)
+    return (
+        kernel.name,
+        kernel.kind,
+        amount(kernel.bytes),
+        amount(kernel.flops, "FLOP"),
+        seconds(kernel.seconds),
+        roofline(kernel),
+        kernel.headline,
+    )
 
 
 def roofline(kernel: Kernel) -> str:
@@ -140,10 +165,14 @@ def roofline(kernel: Kernel) -> str:
 
 def memory_section(report: Facts) -> Section:
     memory = report.memory
-    rows = [("parameters and buffers", amount(memory.parameters)), ("gradients", amount(memory.gradients)),
-            ("optimizer state", amount(memory.optimizer)), ("activations, at most", amount(memory.activations)),
-            ("together, at the peak", amount(memory.peak)),
-            ("the allocator's peak in this process", amount(memory.allocator.get("peak")))]
+    rows = [
+        ("parameters and buffers", amount(memory.parameters)),
+        ("gradients", amount(memory.gradients)),
+        ("optimizer state", amount(memory.optimizer)),
+        ("activations, at most", amount(memory.activations)),
+        ("together, at the peak", amount(memory.peak)),
+        ("the allocator's peak in this process", amount(memory.allocator.get("peak"))),
+    ]
     return Section("Memory", ("", ""), rows)
 
 
@@ -153,12 +182,13 @@ def stages(report: Facts) -> list[tuple[str, ...]]:
     for frame in report.frames:
         inside: list[str] = []
         for span in frame.spans:
-            inside = [*inside[:span.depth], span.name]
+            inside = [*inside[: span.depth], span.name]
             found[tuple(inside)] = found.get(tuple(inside), 0.0) + span.seconds
     return [("    " * (len(path) - 1) + path[-1], seconds(spent), percent(spent / total)) for path, spent in found.items()]
 
 
 # -- as plain text
+
 
 def plain(section: Section) -> Iterator[str]:
     yield section.title
@@ -173,10 +203,12 @@ def plain(section: Section) -> Iterator[str]:
 
 # -- by rich
 
+
 def rich_section(section: Section):
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
+
     title = Text(section.title, style="bold")
     if not section.headers:
         styles = section.styles or [""] * len(section.rows)

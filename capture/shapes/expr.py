@@ -21,9 +21,9 @@ import numpy as np
 from ...runtime import locks
 
 ExprLike = Union["Expr", int]
-Monomial = tuple        # ((Atom, power), ...) sorted by Atom.key; () is the constant monomial
+Monomial = tuple  # ((Atom, power), ...) sorted by Atom.key; () is the constant monomial
 
-KINDS = {"size": 2, "unbacked": 0, "index": 0, "int": None}       # kind of variable -> least value, None: any integer
+KINDS = {"size": 2, "unbacked": 0, "index": 0, "int": None}  # kind of variable -> least value, None: any integer
 _RANK = {"var": 0, "floordiv": 1, "mod": 2, "max": 3, "min": 4}
 
 
@@ -39,7 +39,7 @@ class Atom:
         self._vars = None
 
     def __reduce__(self):
-        return _atom, (self.op, *self.args)             # equal atoms are one object: its hash is the object's
+        return _atom, (self.op, *self.args)  # equal atoms are one object: its hash is the object's
 
     @property
     def name(self) -> str:
@@ -47,9 +47,7 @@ class Atom:
 
     def variables(self) -> frozenset:
         if self._vars is None:
-            self._vars = (
-                frozenset((self,)) if self.op == "var" else frozenset().union(*(a.free_atoms() for a in self.args))
-            )
+            self._vars = frozenset((self,)) if self.op == "var" else frozenset().union(*(a.free_atoms() for a in self.args))
         return self._vars
 
     def __str__(self):
@@ -69,7 +67,7 @@ class Expr:
     __slots__ = ("terms", "_hash", "_vars", "__weakref__")
 
     def __init__(self, terms: tuple):
-        self.terms = terms                  # ((monomial, coefficient), ...) sorted, no zero coefficient
+        self.terms = terms  # ((monomial, coefficient), ...) sorted, no zero coefficient
         self._hash = hash(self.value) if self.is_const else hash(terms)
         self._vars = None
 
@@ -208,9 +206,7 @@ class Expr:
         for m, c in self.terms:
             product = c
             for atom, power in m:
-                product = (
-                    _atom_value(atom, env) ** power * product if power > 1 else _times(product, _atom_value(atom, env))
-                )
+                product = _atom_value(atom, env) ** power * product if power > 1 else _times(product, _atom_value(atom, env))
             total = product if isinstance(total, int) and total == 0 else total + product
         return total
 
@@ -218,8 +214,9 @@ class Expr:
         """Plain nested tuples, storable and hashable; `from_tuple` reads them back."""
         if self.is_const:
             return self.value
-        return tuple((tuple((a.op, a.args if a.op == "var" else tuple(map(to_tuple, a.args)), p) for a, p in m), c)
-                     for m, c in self.terms)
+        return tuple(
+            (tuple((a.op, a.args if a.op == "var" else tuple(map(to_tuple, a.args)), p) for a, p in m), c) for m, c in self.terms
+        )
 
     def __str__(self):
         return _render(self, str)
@@ -235,6 +232,7 @@ class Expr:
 
 # -- construction ---------------------------------------------------------------------------------------------------
 
+
 class _Known:
     """The one object for each key, as long as somebody holds it. As weakref.WeakValueDictionary, which calls Python for each
     object that dies (a twentieth of all passes' time); here dead ones are swept when the table has doubled."""
@@ -245,7 +243,7 @@ class _Known:
 
     def add(self, key: tuple, *parts) -> Expr | Atom:
         with self.lock:
-            found = self.table.get(key, _nothing)()             # another thread's
+            found = self.table.get(key, _nothing)()  # another thread's
             if found is None:
                 found = self.kind(*parts)
                 self.table[key] = weakref.ref(found)
@@ -390,6 +388,7 @@ def _variable(e: Expr, v) -> Atom:
 
 # -- floor division and modulo --------------------------------------------------------------------------------------
 
+
 def floordiv(a: ExprLike, d: ExprLike) -> Expr:
     """floor(a / d). Exact parts leave the division: (4*i*n + j)//n is 4*i + j//n."""
     a, d = lift(a), lift(d)
@@ -451,7 +450,7 @@ def _floordiv_const(rest: Expr, n: int) -> Expr:
         return floordiv(_poly((m, c // g) for m, c in rest.terms), n // g)
     if len(rest.terms) == 1 and rest.terms[0][1] == 1 and _single(rest.terms[0][0], "floordiv"):
         inner, by = rest.atom.args
-        if by.is_const:                                  # floor(floor(x / b) / n) is floor(x / (b*n)) for n > 0
+        if by.is_const:  # floor(floor(x / b) / n) is floor(x / (b*n)) for n > 0
             return floordiv(inner, by * n)
     return from_atom(_atom("floordiv", rest, const(n)))
 
@@ -469,16 +468,15 @@ def _mod_const(rest: Expr, n: int) -> Expr:
 
 def _open_mods(rest: Expr, n: int) -> Expr:
     """(x % (k*n)) inside a modulo by n is x."""
+
     def inner(atom):
         if atom.op == "mod" and atom.args[1].is_const and atom.args[1].value % n == 0:
             return atom.args[0]
         return None
+
     if not any(_single(m, "mod") and inner(m[0][0]) is not None for m, _ in rest.terms):
         return rest
-    parts = (
-        inner(m[0][0]) * c if _single(m, "mod") and inner(m[0][0]) is not None else _make(((m, c),))
-        for m, c in rest.terms
-    )
+    parts = (inner(m[0][0]) * c if _single(m, "mod") and inner(m[0][0]) is not None else _make(((m, c),)) for m, c in rest.terms)
     return reduce(_sum, parts, const(0))
 
 
@@ -502,6 +500,7 @@ def exact_divide(a: ExprLike, d: ExprLike) -> Expr | None:
 
 
 # -- max and min ----------------------------------------------------------------------------------------------------
+
 
 def maximum(*args: ExprLike) -> Expr:
     return _extreme("max", args)
@@ -529,11 +528,12 @@ def _insert_extreme(op: str, kept: list, a: Expr) -> list:
         difference = a - b
         if difference.is_const:
             a_wins = (difference.value > 0) == (op == "max")
-            return kept[:k] + [a if a_wins else b] + kept[k + 1:]
+            return kept[:k] + [a if a_wins else b] + kept[k + 1 :]
     return kept + [a]
 
 
 # -- helpers that take ints as well ---------------------------------------------------------------------------------
+
 
 def is_const(e: ExprLike) -> bool:
     return not isinstance(e, Expr) or e.is_const
@@ -639,6 +639,7 @@ _VALUE_EXTREME = {"max": _value_max, "min": _value_min}
 
 
 # -- text -----------------------------------------------------------------------------------------------------------
+
 
 def _operand(e: Expr) -> str:
     text = str(e)

@@ -11,7 +11,7 @@ from typing import Any
 
 ALL = (-math.inf, math.inf)
 WITHIN_ONE = ("sin", "cos", "tanh")
-LARGEST = 1e100             # of a constant in a finite number: a few of them and of int64 stay far from the largest float
+LARGEST = 1e100  # of a constant in a finite number: a few of them and of int64 stay far from the largest float
 
 
 def float_range(env: Any, tree: tuple) -> tuple[float, float]:
@@ -46,7 +46,7 @@ def finite(env: Any, tree: tuple) -> bool:
 
 
 def _times(a: tuple, b: tuple) -> tuple[float, float]:
-    ends = [x * y if x and y else 0.0 for x in a for y in b]      # (no value is infinite: 0 of whatever is 0)
+    ends = [x * y if x and y else 0.0 for x in a for y in b]  # (no value is infinite: 0 of whatever is 0)
     return min(ends), max(ends)
 
 

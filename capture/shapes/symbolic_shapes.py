@@ -21,7 +21,7 @@ from .value_ranges import INF, Bounds
 from .expr import Expr, ExprLike
 from .float_ranges import finite, float_range
 
-_NEGATED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<"}           # not (a < b) is b <= a: the sides change for these
+_NEGATED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<"}  # not (a < b) is b <= a: the sides change for these
 _COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le}
 
 
@@ -77,7 +77,7 @@ class Symbol:
 
     name: str
     hint: int | float | None
-    kind: str                   # size | int | unbacked | float
+    kind: str  # size | int | unbacked | float
     sources: list
 
 
@@ -88,17 +88,17 @@ class ShapeEnv:
         self.symbols: dict[str, Symbol] = {}
         self.guards: list[Guard] = []
         self.specialised_floats: dict[str, float] = {}
-        self.float_guards: dict[FloatComparison, tuple] = {}       # comparison -> the user's stack
-        self.where = where                          # gives the user's stack
-        self.relies: Callable | None = None         # told of numbers that must be known to read a text, or under a key
+        self.float_guards: dict[FloatComparison, tuple] = {}  # comparison -> the user's stack
+        self.where = where  # gives the user's stack
+        self.relies: Callable | None = None  # told of numbers that must be known to read a text, or under a key
         self._sealed = False
-        self.assumed: list[Relation] = []           # of numbers that only the data knows: checked when it is known
-        self.assumes = False                        # whether library code asks, which takes them for sizes and indices
+        self.assumed: list[Relation] = []  # of numbers that only the data knows: checked when it is known
+        self.assumes = False  # whether library code asks, which takes them for sizes and indices
         self._ranges: dict[str, tuple] = {}
         self._facts: list[tuple[str, Expr]] = []
         self._replaced: dict[str, Expr] = {}
         self._duck: dict[int, str] = {}
-        self.places: dict[str, str] = {}            # name of a source -> the symbol that is read there, whatever it equals now
+        self.places: dict[str, str] = {}  # name of a source -> the symbol that is read there, whatever it equals now
         self._bounds = Bounds()
 
     # -- symbols -----------------------------------------------------------------------------------------------------
@@ -119,16 +119,15 @@ class ShapeEnv:
         symbol = E.var(name, self.symbols[name].kind)
         if hint > 1:
             self.guards.append(
-                Guard(
-                    Relation("<=", E.const(2), symbol), self.where(), f"{source_name}: 0 and 1 have code of their own"
-                )
+                Guard(Relation("<=", E.const(2), symbol), self.where(), f"{source_name}: 0 and 1 have code of their own")
             )
         return self.wrap(symbol)
 
     def limit(self, size: SymInt, low: int | None, high: int | None, reason: str) -> None:
         """Guard the size to lie in [low, high], and rely on it."""
-        for relation in ([] if low is None else [Relation("<=", E.const(low), size.expr)]) + \
-                ([] if high is None else [Relation("<=", size.expr, E.const(high))]):
+        for relation in ([] if low is None else [Relation("<=", E.const(low), size.expr)]) + (
+            [] if high is None else [Relation("<=", size.expr, E.const(high))]
+        ):
             if self.known(relation) is None:
                 self.guards.append(Guard(relation, self.where(), reason))
                 self.learn(relation)
@@ -164,8 +163,9 @@ class ShapeEnv:
         made = FloatComparison(compute, left, right, answer)
         if made not in self.float_guards:
             if self._sealed:
-                raise Unsupported("late guard", f"{made} is asked after the guards of this code were made",
-                                  "pass the number as a tensor")
+                raise Unsupported(
+                    "late guard", f"{made} is asked after the guards of this code were made", "pass the number as a tensor"
+                )
             self.float_guards[made] = self.where()
         return answer
 
@@ -184,8 +184,7 @@ class ShapeEnv:
 
     @contextlib.contextmanager
     def sealed(self):
-        """For code compiled later under the guards there are: a question that would need a new one raises Unsupported.
-        """
+        """For code compiled later under the guards there are: a question that would need a new one raises Unsupported."""
         before, self._sealed = self._sealed, True
         try:
             yield self
@@ -244,12 +243,7 @@ class ShapeEnv:
     def _zero(self, e: Expr) -> bool | None:
         if e.is_const:
             return e.value == 0
-        if (
-            ("!=", e) in self._facts
-            or ("!=", -e) in self._facts
-            or self._nonnegative(e - 1)
-            or self._nonnegative(-e - 1)
-        ):
+        if ("!=", e) in self._facts or ("!=", -e) in self._facts or self._nonnegative(e - 1) or self._nonnegative(-e - 1):
             return False
         return True if ("==", e) in self._facts or ("==", -e) in self._facts else None
 
@@ -261,8 +255,11 @@ class ShapeEnv:
         if self.hint_of(relation.lhs) is None or self.hint_of(relation.rhs) is None:
             return self._assume(relation)
         if self._sealed:
-            raise Unsupported("late guard", f"{relation} is asked after the guards of this code were made",
-                              "call the function once with these sizes before it is compiled")
+            raise Unsupported(
+                "late guard",
+                f"{relation} is asked after the guards of this code were made",
+                "call the function once with these sizes before it is compiled",
+            )
         if not fits(relation, self.hints()):
             return self._settle(relation)
         answer = relation.evaluate(self.hints())
@@ -338,7 +335,7 @@ class ShapeEnv:
         names, growing = e.free_names(), {c > 0 for m, c in e.terms if m}
         if len(names) == 1 and len(growing) == 1 and all(a.op == "var" for m, _ in e.terms for a, _power in m):
             (name,) = names
-            if self._bounds.nonnegative(E.var(name, self.symbols[name].kind)):     # it grows: there is one solution
+            if self._bounds.nonnegative(E.var(name, self.symbols[name].kind)):  # it grows: there is one solution
                 self._replace(name, E.const(self.symbols[name].hint))
 
     def _replace(self, name: str, value: Expr) -> None:
@@ -392,11 +389,15 @@ def upper_bound(relation: Relation, number: Expr) -> Relation | None:
 
 
 def _unknown(what: str) -> Unsupported:
-    return Unsupported("data-dependent size", f"{what}: only the data knows",
-                       "keep the number symbolic, or move the question out of the compiled function")
+    return Unsupported(
+        "data-dependent size",
+        f"{what}: only the data knows",
+        "keep the number symbolic, or move the question out of the compiled function",
+    )
 
 
 # -- the three symbolic values --------------------------------------------------------------------------------------
+
 
 def _relation(op: str, turned: bool = False):
     def compare(self, other):
@@ -408,6 +409,7 @@ def _relation(op: str, turned: bool = False):
         relation = Relation(op, *(sides[::-1] if turned else sides))
         known = self.env.known(relation)
         return SymBool(self.env, relation) if known is None else known
+
     return compare
 
 
@@ -416,7 +418,7 @@ def _arithmetic(compute: Callable, name: str, turned: bool = False):
         if isinstance(other, (float, SymFloat)):
             a, b = self.as_float(), other
             return self.env_float(name, b, a) if turned else self.env_float(name, a, b)
-        if isinstance(other, Expr):                     # an index expression of the loop IR: stays one
+        if isinstance(other, Expr):  # an index expression of the loop IR: stays one
             return compute(other, self.expr) if turned else compute(self.expr, other)
         if not isinstance(other, (int, SymInt)):
             return NotImplemented
@@ -424,6 +426,7 @@ def _arithmetic(compute: Callable, name: str, turned: bool = False):
         if name in ("floordiv", "mod") and self.env.decide(Relation("==", b, E.const(0)), "a divisor"):
             raise ZeroDivisionError("integer division or modulo by zero")
         return self.env.wrap(compute(a, b))
+
     return method
 
 
@@ -480,8 +483,8 @@ class SymInt(sizes.SymInt):
 
     def __pow__(self, other):
         if isinstance(other, (int, SymInt)):
-            other = int(other)                          # its sign decides whether the result is an int
-            return self.env.wrap(self.expr ** other) if other >= 0 else float_op(self.env, "pow", self, other)
+            other = int(other)  # its sign decides whether the result is an int
+            return self.env.wrap(self.expr**other) if other >= 0 else float_op(self.env, "pow", self, other)
         return float_op(self.env, "pow", self, other)
 
     def __rpow__(self, other):
@@ -592,9 +595,23 @@ class SymBool(sizes.SymBool):
         return str(self.relation)
 
 
-FLOAT_OPS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-             "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "neg": operator.neg, "abs": abs,
-             "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "sin": math.sin, "cos": math.cos, "tanh": math.tanh}
+FLOAT_OPS = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "neg": operator.neg,
+    "abs": abs,
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tanh": math.tanh,
+}
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}
 
 
@@ -632,6 +649,7 @@ def _float_compare(compute: Callable):
         if not isinstance(other, (int, float, SymInt, SymFloat)):
             return NotImplemented
         return self.env.compare_floats(compute, self, other)
+
     return compare
 
 
@@ -692,8 +710,11 @@ class SymFloat(sizes.SymFloat):
 
     def __trunc__(self):
         ratio = self.ratio()
-        return int(float(self)) if ratio is None or self.env.known(Relation("<=", E.const(0), _expr(ratio[0]))) is not True \
+        return (
+            int(float(self))
+            if ratio is None or self.env.known(Relation("<=", E.const(0), _expr(ratio[0]))) is not True
             else ratio[0] // ratio[1]
+        )
 
     def ratio(self) -> tuple | None:
         return _ratio(self.env, self.tree)
@@ -813,9 +834,14 @@ def _same(least, greatest, low, high) -> bool | None:
 
 
 # comparisons of two floats, neither of them NaN, by the ends of their ranges
-_ORDERED = {operator.lt: _below, operator.le: _at_most, operator.eq: _same,
-            operator.gt: lambda a, b, c, d: _below(c, d, a, b), operator.ge: lambda a, b, c, d: _at_most(c, d, a, b),
-            operator.ne: lambda *ends: None if _same(*ends) is None else True}
+_ORDERED = {
+    operator.lt: _below,
+    operator.le: _at_most,
+    operator.eq: _same,
+    operator.gt: lambda a, b, c, d: _below(c, d, a, b),
+    operator.ge: lambda a, b, c, d: _at_most(c, d, a, b),
+    operator.ne: lambda *ends: None if _same(*ends) is None else True,
+}
 _COMPARISONS = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
 
 
@@ -824,8 +850,11 @@ def _specialise_tree(env: ShapeEnv, tree: tuple) -> float:
         if env.symbols[tree[1]].hint is None:
             raise _unknown(f"the value of {tree[1]}")
         if env._sealed and tree[1] not in env.specialised_floats:
-            raise Unsupported("late guard", f"the value of {tree[1]} is asked after the guards of this code were made",
-                              "pass the number as a tensor")
+            raise Unsupported(
+                "late guard",
+                f"the value of {tree[1]} is asked after the guards of this code were made",
+                "pass the number as a tensor",
+            )
         env.specialised_floats[tree[1]] = env.symbols[tree[1]].hint
         return env.symbols[tree[1]].hint
     if tree[0] == "int":
@@ -837,8 +866,20 @@ def _specialise_tree(env: ShapeEnv, tree: tuple) -> float:
 
 PUSH_CONST, PUSH_SYM, ADD, MUL, FLOORDIV, MOD, MAX, MIN, EQ, NE, LT, LE = range(12)
 _ATOM_CODE = {"floordiv": FLOORDIV, "mod": MOD, "max": MAX, "min": MIN}
-BINARY = (None, None, operator.add, operator.mul, operator.floordiv, operator.mod, max, min,
-          operator.eq, operator.ne, operator.lt, operator.le)
+BINARY = (
+    None,
+    None,
+    operator.add,
+    operator.mul,
+    operator.floordiv,
+    operator.mod,
+    max,
+    min,
+    operator.eq,
+    operator.ne,
+    operator.lt,
+    operator.le,
+)
 _RELATION_CODE = {"==": EQ, "!=": NE, "<": LT, "<=": LE}
 
 
@@ -875,7 +916,7 @@ def _atom_code(atom: E.Atom, order) -> list[int]:
 def fits(relation: Relation, values: Mapping[str, int]) -> bool:
     """Whether the stack code of the relation stays within int64 for these values."""
     names = sorted(relation.free_names())
-    return all(-2 ** 63 <= n < 2 ** 63 for n in _steps(compile_guard(relation, names), [values[n] for n in names]))
+    return all(-(2**63) <= n < 2**63 for n in _steps(compile_guard(relation, names), [values[n] for n in names]))
 
 
 def _steps(code: Sequence[int], values: Sequence[int]):
@@ -883,8 +924,13 @@ def _steps(code: Sequence[int], values: Sequence[int]):
     stack: list[int] = []
     items = iter(code)
     for opcode in items:
-        stack.append(next(items) if opcode == PUSH_CONST else values[next(items)] if opcode == PUSH_SYM
-                     else BINARY[opcode](*reversed((stack.pop(), stack.pop()))))
+        stack.append(
+            next(items)
+            if opcode == PUSH_CONST
+            else values[next(items)]
+            if opcode == PUSH_SYM
+            else BINARY[opcode](*reversed((stack.pop(), stack.pop())))
+        )
         yield stack[-1]
 
 

@@ -10,8 +10,29 @@ from functools import lru_cache, reduce
 from math import gcd
 from collections.abc import Callable, Mapping
 
-from .expr import (KINDS, Atom, Expr, ExprLike, _APPLY, _atom, _divide_monomial, _extreme, _make, _poly, _sum, const,
-                   exact_divide, floordiv, from_atom, is_const, lift, mod, plain, var, with_atoms)
+from .expr import (
+    KINDS,
+    Atom,
+    Expr,
+    ExprLike,
+    _APPLY,
+    _atom,
+    _divide_monomial,
+    _extreme,
+    _make,
+    _poly,
+    _sum,
+    const,
+    exact_divide,
+    floordiv,
+    from_atom,
+    is_const,
+    lift,
+    mod,
+    plain,
+    var,
+    with_atoms,
+)
 
 
 class Bounds:
@@ -181,6 +202,7 @@ def _shifted(atom: Atom) -> Expr:
 
 # -- simplification -------------------------------------------------------------------------------------------------
 
+
 def simplify(e: ExprLike, bounds: Bounds | Mapping | None = None) -> ExprLike:
     """An equal expression under `bounds`: (a*C + b)//C is a and (a*C + b) % C is b where 0 <= b < C is provable, a max
     or min with a provable winner is that, and C*(x//C) + x%C is x. Ints come back as ints."""
@@ -218,7 +240,7 @@ def _sum_of(e: Expr, change: Callable[[Atom], Expr]) -> Expr:
 def _simplify_extreme(op: str, args: list, bounds: Bounds) -> Expr:
     kept: list[Expr] = []
     for k, a in enumerate(args):
-        others = kept + args[k + 1:]
+        others = kept + args[k + 1 :]
         if not any(bounds.nonnegative(b - a if op == "max" else a - b) for b in others):
             kept.append(a)
     return _extreme(op, kept)
@@ -250,9 +272,7 @@ def _common_factors(a: Expr, d: Expr) -> list:
     for m, c in a.terms:
         common = tuple((x, min(p, dict(dm)[x])) for x, p in m if x in dict(dm))
         found.add(_make(((common, gcd(c, dc)),)))
-    return sorted(
-        (g for g in found if g != 1), key=lambda g: (-sum(p for _, p in g.terms[0][0]), -g.terms[0][1], str(g))
-    )
+    return sorted((g for g in found if g != 1), key=lambda g: (-sum(p for _, p in g.terms[0][0]), -g.terms[0][1], str(g)))
 
 
 def _take_multiples(a: Expr, g: Expr) -> tuple[Expr, Expr]:
@@ -276,7 +296,7 @@ def _join_divisions(e: Expr) -> Expr:
         for k, (atom, power) in enumerate(m):
             if atom.op == "mod" and power == 1:
                 x, d = atom.args
-                factor = _make(((m[:k] + m[k + 1:], c),))
+                factor = _make(((m[:k] + m[k + 1 :], c),))
                 pair = from_atom(_atom("floordiv", x, d)) * d * factor
                 if all(table.get(n) == q for n, q in pair.terms):
                     return _join_divisions(e - pair - _make(((m, c),)) + x * factor)

@@ -36,8 +36,9 @@ def _apply(tx, args, kwargs):
         raise unsupported("backward", f"{cls} marks an argument as dirty")
     outs = out.unpack(tx) if isinstance(out, TupleVariable) else [out]
     silent = {id(t.fake) for t in field(tx, ctx, "non_differentiable")}
-    chosen = [k for k, o in enumerate(outs) if isinstance(o, TensorVariable) and id(o.fake) not in silent
-              and o.fake.dtype.category >= 2]
+    chosen = [
+        k for k, o in enumerate(outs) if isinstance(o, TensorVariable) and id(o.fake) not in silent and o.fake.dtype.category >= 2
+    ]
     if not recorded:
         outs = [apart(tx, o) if any(o is a for a in given) else o for o in outs]
         return TupleVariable(outs) if isinstance(out, TupleVariable) else outs[0]
@@ -88,7 +89,7 @@ def connected(tx, cls, ctx, given, inputs, outs, chosen, known, several):
     made = tx.run(record, results, tuple(inputs), saved, numbers, rule)
     shared += [k for k in chosen if k not in shared and in_common(outs, k)]
     for k, new in zip(chosen, made if isinstance(made, tuple) else (made,)):
-        if k in shared:                                 # a copy does, unless one of them is written or seen outside
+        if k in shared:  # a copy does, unless one of them is written or seen outside
             tx.tracer.copied.update((id(s), s) for s in (outs[k].fake._storage, new._storage))
         outs[k] = tx.fresh(new)
     return TupleVariable(outs) if several else outs[0]
@@ -96,7 +97,7 @@ def connected(tx, cls, ctx, given, inputs, outs, chosen, known, several):
 
 def in_common(outs, k: int) -> bool:
     """Whether a result shares memory with another one."""
-    return any(isinstance(o, TensorVariable) and o.fake._storage is outs[k].fake._storage for o in (*outs[:k], *outs[k + 1:]))
+    return any(isinstance(o, TensorVariable) and o.fake._storage is outs[k].fake._storage for o in (*outs[:k], *outs[k + 1 :]))
 
 
 def traced_backward(tx, cls, ctx, given, outs, chosen):
@@ -117,7 +118,7 @@ def traced_backward(tx, cls, ctx, given, outs, chosen):
             graph.placeholder(name, number)
     if any(tx.effects.is_visible(*step) for step in tx.effects.order[effects:]):
         raise unsupported("backward", f"the backward of {cls} has side effects")
-    arguments = {id(a.fake) for a in given if isinstance(a, TensorVariable)}          # one that comes back stays the argument
+    arguments = {id(a.fake) for a in given if isinstance(a, TensorVariable)}  # one that comes back stays the argument
     results, saved = {id(outs[k].fake): n for n, k in enumerate(chosen) if id(outs[k].fake) not in arguments}, []
     for t in lifted:
         if id(t) in results:
@@ -161,7 +162,8 @@ def checked(cls, given, found) -> list:
     while len(found) > len(given) and empty[len(found) - 1]:
         found.pop()
     fits = len(found) == len(given) and all(
-        isinstance(g, TensorVariable) and isinstance(a, TensorVariable) or none for g, a, none in zip(found, given, empty))
+        isinstance(g, TensorVariable) and isinstance(a, TensorVariable) or none for g, a, none in zip(found, given, empty)
+    )
     if not fits:
         raise unsupported("backward", f"the backward of {cls} returns what autograd refuses")
     return [None if none else g.fake for g, a, none in zip(found, given, empty) if isinstance(a, TensorVariable)]

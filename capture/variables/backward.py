@@ -19,10 +19,21 @@ from .builtins import handles
 from .sequences import ListVariable, TupleVariable
 from .tensor import TensorVariable
 
-OPTIONS = {"backward": ("tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs"),
-           "method": ("tensors", "gradient", "retain_graph", "create_graph", "inputs"),
-           "grad": ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused",
-                    "is_grads_batched", "materialize_grads")}
+OPTIONS = {
+    "backward": ("tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs"),
+    "method": ("tensors", "gradient", "retain_graph", "create_graph", "inputs"),
+    "grad": (
+        "outputs",
+        "inputs",
+        "grad_outputs",
+        "retain_graph",
+        "create_graph",
+        "only_inputs",
+        "allow_unused",
+        "is_grads_batched",
+        "materialize_grads",
+    ),
+}
 
 
 class Opened(Unsupported):
@@ -147,7 +158,7 @@ def refuse_unknown(tx, leaf: Tensor) -> None:
         raise unsupported("backward", f"{variable} has hooks")
     if getattr(variable.real, "_hooks", None) is None:
         variable.facts.no_hooks = True
-    else:                                               # there were some: the object that held them stays
+    else:  # there were some: the object that held them stays
         tx.guard(variable.source, "predicate", unhooked)
 
 

@@ -19,10 +19,10 @@ class NotPlain(Exception):
 class Variable:
     """Base of all kinds of values; `source` says where it came from (None: made by the traced code)."""
 
-    outside = None       # the real object, of kinds that are wrapped anew on every path that leads to it
-    shared = True        # generated code keeps one object for it, however often it is loaded
-    has_index = False    # whether `__index__` of its class is written in Python
-    has_own_setattr = False      # its class replaces object.__setattr__; the trace runs that, the replay must not again
+    outside = None  # the real object, of kinds that are wrapped anew on every path that leads to it
+    shared = True  # generated code keeps one object for it, however often it is loaded
+    has_index = False  # whether `__index__` of its class is written in Python
+    has_own_setattr = False  # its class replaces object.__setattr__; the trace runs that, the replay must not again
 
     def __init__(self, source=None):
         self.source = source
@@ -163,4 +163,4 @@ class NullVariable(Variable):
 
 
 NULL = NullVariable()
-DELETED = object()             # stands for an attribute, item or name that the trace deleted
+DELETED = object()  # stands for an attribute, item or name that the trace deleted

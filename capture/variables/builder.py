@@ -49,27 +49,57 @@ from .signatures import ReadOnlyDict
 from .threads import LOCKS, LocalVariable, LockVariable, is_local
 from .user_kernels import KernelVariable, is_kernel
 
-LITERALS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range, dtypes.dtype,
-            device, types.CodeType)
+LITERALS = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(Ellipsis),
+    type(NotImplemented),
+    range,
+    dtypes.dtype,
+    device,
+    types.CodeType,
+)
 SINGLETONS = (type(None), bool, type(Ellipsis), type(NotImplemented), dtypes.dtype, types.CodeType)
-ITERATORS = tuple({type(iter(v)) for v in ([], (), {}, {}.values(), {}.items(), set(), range(1), "", b"")}
-                  | {zip, map, filter, enumerate, type(reversed([])), types.GeneratorType})
-BUILTIN_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
-                     types.MethodWrapperType, types.ClassMethodDescriptorType)
-NATIVE_CALLABLES = tuple({type(f) for scope in (api, functional, Tensor) for f in vars(scope).values()
-                          if type(f).__module__ == overrides.CALLABLES})      # the library's functions of C++
+ITERATORS = tuple(
+    {type(iter(v)) for v in ([], (), {}, {}.values(), {}.items(), set(), range(1), "", b"")}
+    | {zip, map, filter, enumerate, type(reversed([])), types.GeneratorType}
+)
+BUILTIN_FUNCTIONS = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+)
+NATIVE_CALLABLES = tuple(
+    {type(f) for scope in (api, functional, Tensor) for f in vars(scope).values() if type(f).__module__ == overrides.CALLABLES}
+)  # the library's functions of C++
 ALIASES = (types.GenericAlias, types.UnionType, type(typing.Sequence[int]), typing.TypeVar)
-IMMUTABLE = (*ALIASES, memory_formats.layout, memory_formats.memory_format, dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match,
-             inspect.Signature, inspect.Parameter)
+IMMUTABLE = (
+    *ALIASES,
+    memory_formats.layout,
+    memory_formats.memory_format,
+    dtypes.finfo,
+    dtypes.iinfo,
+    re.Pattern,
+    re.Match,
+    inspect.Signature,
+    inspect.Parameter,
+)
 TRANSFORMS = tuple(f"{overrides.__package__}.{name}" for name in ("func", "autograd.functional"))
-MORTAL = (ClassVariable, CachedFunctionVariable)       # where the frame holds the value, generated code does not hold it, too
+MORTAL = (ClassVariable, CachedFunctionVariable)  # where the frame holds the value, generated code does not hold it, too
 BOUND = (str, list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
 def wrap(tx, value: Any, source) -> Variable:
     """The Variable of an outside value; guards what its kind relies on."""
-    if type(value) in weakref.ProxyTypes:                 # what it says of itself is said of another object, or raises
+    if type(value) in weakref.ProxyTypes:  # what it says of itself is said of another object, or raises
         raise unsupported("value", f"{source.name()} is a weak proxy")
     known = tx.known(value)
     if known is not None:
@@ -136,12 +166,12 @@ def _tensor(tx, value, source):
 
 
 def _tuple(tx, value, source):
-    if hasattr(type(value), "n_sequence_fields"):              # a struct sequence of C, as in sys
+    if hasattr(type(value), "n_sequence_fields"):  # a struct sequence of C, as in sys
         return _singleton(tx, value, source)
     if type(value) is not tuple and not isinstance(value, Size) and not hasattr(value, "_fields"):
         return _unknown(tx, value, source)
-    items = list(tuple.__iter__(value))             # (a named tuple's class may say otherwise)
-    if isinstance(source, Pinned):                  # neither its length nor its members can change
+    items = list(tuple.__iter__(value))  # (a named tuple's class may say otherwise)
+    if isinstance(source, Pinned):  # neither its length nor its members can change
         parts = [Lazy(tx, v, Pinned(v, f"{source.label}[{i}]")) for i, v in enumerate(items)]
         return TupleVariable(parts, source, cls=type(value))
     tx.guard(source, "type_is", type(value))
@@ -300,7 +330,7 @@ def _object(tx, value, source):
     if is_kernel(cls):
         tx.guard_identity(source, value)
         return KernelVariable(value, source)
-    python_class = bool(cls.__flags__ & (1 << 9))            # Py_TPFLAGS_HEAPTYPE
+    python_class = bool(cls.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
     if isinstance(value, NOT_OBJECTS) or cls.__module__ == "builtins" and not python_class:
         return _unknown(tx, value, source)
     if not (python_class or cls is types.SimpleNamespace):
@@ -411,5 +441,3 @@ def _fresh_callable(tx, value):
     if isinstance(value, (*tx.OPAQUE, *IMMUTABLE)):
         return ConstantVariable(value)
     raise unsupported("value", f"library code made a {type(value).__module__}.{type(value).__qualname__}")
-
-

@@ -30,8 +30,21 @@ from .constant import answered, HEAP_TYPE, ConstantVariable, SymVariable
 from .dicts import DictVariable
 from .functions import BoundMethodVariable, PartialVariable
 from .object_id import IdentityVariable
-from .iterators import (AccumulateIterator, ArrangedIterator, ChainIterator, CountIterator, EnumerateIterator, FilterIterator,
-                        FixedIterator, LongestIterator, MapIterator, PairwiseIterator, SliceIterator, ZipIterator, tees)
+from .iterators import (
+    AccumulateIterator,
+    ArrangedIterator,
+    ChainIterator,
+    CountIterator,
+    EnumerateIterator,
+    FilterIterator,
+    FixedIterator,
+    LongestIterator,
+    MapIterator,
+    PairwiseIterator,
+    SliceIterator,
+    ZipIterator,
+    tees,
+)
 from .module import Module
 from .python_module import namespace_of
 from .objects import SuperVariable, UserObjectVariable, lookup
@@ -45,12 +58,14 @@ HANDLERS: dict[Any, Callable] = {}
 
 def handles(*builtins):
     """Register a handler; a second one for the same builtin is refused."""
+
     def register(fn):
         for builtin in builtins:
             if builtin in HANDLERS:
                 raise ValueError(f"{builtin} has a handler already")
             HANDLERS[builtin] = fn
         return fn
+
     return register
 
 
@@ -59,9 +74,29 @@ def known_native(*names):
     return [getattr(state.native, name) for name in names if state.native is not None]
 
 
-MOST = {type: 3, getattr: 3, int: 2, bool: 1, str: 3, set: 1, frozenset: 1, dict: 1, collections.OrderedDict: 1, slice: 3,
-        collections.deque: 2, range: 3, next: 2, iter: 2, vars: 1, super: 2, filter: 2, functools.reduce: 3, math.log: 2,
-        itertools.repeat: 2, itertools.islice: 4}       # positional arguments of builtins that tell no signature
+MOST = {
+    type: 3,
+    getattr: 3,
+    int: 2,
+    bool: 1,
+    str: 3,
+    set: 1,
+    frozenset: 1,
+    dict: 1,
+    collections.OrderedDict: 1,
+    slice: 3,
+    collections.deque: 2,
+    range: 3,
+    next: 2,
+    iter: 2,
+    vars: 1,
+    super: 2,
+    filter: 2,
+    functools.reduce: 3,
+    math.log: 2,
+    itertools.repeat: 2,
+    itertools.islice: 4,
+}  # positional arguments of builtins that tell no signature
 
 
 @functools.cache
@@ -72,8 +107,11 @@ def most_arguments(fn):
     except (TypeError, ValueError):
         return MOST.get(fn, math.inf), None
     kinds = [p.kind for p in parameters]
-    at_most = math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else \
-        sum(kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
+    at_most = (
+        math.inf
+        if inspect.Parameter.VAR_POSITIONAL in kinds
+        else sum(kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
+    )
     return at_most, None if inspect.Parameter.VAR_KEYWORD in kinds else frozenset(p.name for p in parameters)
 
 
@@ -187,8 +225,9 @@ def subclass(tx, cls, wanted) -> bool:
 def _full_cell(tx, args, kwargs):
     cell, name = args
     if cell.get(tx) is None:
-        tx.raise_error(UnboundLocalError,
-                       f"cannot access local variable {name.plain()!r} where it is not associated with a value")
+        tx.raise_error(
+            UnboundLocalError, f"cannot access local variable {name.plain()!r} where it is not associated with a value"
+        )
     return tx.constant(None)
 
 
@@ -399,14 +438,19 @@ def _numeric(fn):
     def handler(tx, args, kwargs):
         if args and isinstance(args[0], UserObjectVariable):
             return args[0].call_special(tx, special, *args[1:])
-        modular = len(args) == 3                        # pow(): Python asks its first argument alone
+        modular = len(args) == 3  # pow(): Python asks its first argument alone
         args = [a.settled(tx) if isinstance(a, SymVariable) and (modular or not keeps(fn, a)) else a for a in args]
         return tx.fresh(tx.run_variables(fn, args, kwargs))
+
     return handler
 
 
-HANDLERS.update({fn: functools.partial(lambda fn, tx, args, kwargs: tx.fresh(tx.run_variables(fn, args, kwargs)), fn)
-                 for fn in (bytes, str.maketrans)})
+HANDLERS.update(
+    {
+        fn: functools.partial(lambda fn, tx, args, kwargs: tx.fresh(tx.run_variables(fn, args, kwargs)), fn)
+        for fn in (bytes, str.maketrans)
+    }
+)
 HANDLERS.update({fn: _numeric(fn) for fn in (abs, round, divmod, pow, hash, ord, chr, bin, hex, oct)})
 
 
@@ -425,6 +469,7 @@ def _extreme_of(fn, better):
             if tx.truth(tx.binary(better, value_key, best_key)):
                 best, best_key = value, value_key
         return best
+
     return handler
 
 
@@ -505,6 +550,7 @@ def _dict_of(cls):
         made.method_update(tx, **kwargs)
         made.original = dict(made.entries)
         return made
+
     return handler
 
 
@@ -514,8 +560,9 @@ HANDLERS[collections.OrderedDict] = _dict_of(collections.OrderedDict)
 
 @handles(collections.defaultdict)
 def _defaultdict(tx, args, kwargs):
-    made = DictVariable(tx.pairs(args[1]) if len(args) > 1 else [], cls=collections.defaultdict,
-                        factory=args[0] if args else none(tx))
+    made = DictVariable(
+        tx.pairs(args[1]) if len(args) > 1 else [], cls=collections.defaultdict, factory=args[0] if args else none(tx)
+    )
     made.method_update(tx, **kwargs)
     return made
 
@@ -600,15 +647,16 @@ def _repeat(tx, args, kwargs):
 def _islice(tx, args, kwargs):
     start, stop, step = ([None, *args[1:], None] if len(args) == 2 else [*args[1:], None])[:3]
     numbers = [None if a is None or a.is_constant() and a.plain() is None else tx.index(a) for a in (start, stop, step)]
-    tx.run(lambda: itertools.islice((), *numbers))                   # raises what Python raises
+    tx.run(lambda: itertools.islice((), *numbers))  # raises what Python raises
     return SliceIterator(tx.iterate(args[0]), numbers[0] or 0, numbers[1], numbers[2] or 1)
 
 
 @handles(itertools.accumulate)
 def _accumulate(tx, args, kwargs):
     given = dict(zip(("iterable", "func"), args)) | kwargs
-    function, initial = (None if v is None or v.is_constant() and v.plain() is None else v
-                         for v in (given.get("func"), given.get("initial")))
+    function, initial = (
+        None if v is None or v.is_constant() and v.plain() is None else v for v in (given.get("func"), given.get("initial"))
+    )
     return AccumulateIterator(tx.iterate(given["iterable"]), function, initial)
 
 
@@ -625,24 +673,35 @@ def _zip_longest(tx, args, kwargs):
 @handles(itertools.tee)
 def _tee(tx, args, kwargs):
     count = tx.index(args[1]) if len(args) > 1 else 2
-    tx.run(lambda: itertools.tee((), count))                         # raises what Python raises
+    tx.run(lambda: itertools.tee((), count))  # raises what Python raises
     return TupleVariable(tees(tx.iterate(args[0]), count))
 
 
 def _arranged(cls):
     """Iterators over arrangements of members that are all known: the real one runs on the Variables."""
+
     def handler(tx, args, kwargs):
-        counted = cls is not itertools.product                        # the others take one iterable and a number
+        counted = cls is not itertools.product  # the others take one iterable and a number
         pools = [TupleVariable(tx.unpack(a)) for a in (args[:1] if counted else args)]
         numbers = args[1:] if counted else []
-        rows = tx.run(lambda: cls(*(pool.items for pool in pools), *(n.plain() for n in numbers),
-                                  **{name: value.plain() for name, value in kwargs.items()}))
+        rows = tx.run(
+            lambda: cls(
+                *(pool.items for pool in pools),
+                *(n.plain() for n in numbers),
+                **{name: value.plain() for name, value in kwargs.items()},
+            )
+        )
         return ArrangedIterator(cls, rows, [*pools, *numbers], kwargs)
+
     return handler
 
 
-HANDLERS.update({cls: _arranged(cls) for cls in (
-    itertools.product, itertools.combinations, itertools.combinations_with_replacement, itertools.permutations)})
+HANDLERS.update(
+    {
+        cls: _arranged(cls)
+        for cls in (itertools.product, itertools.combinations, itertools.combinations_with_replacement, itertools.permutations)
+    }
+)
 
 
 # -- functools and operator ------------------------------------------------------------------------------------------
@@ -706,28 +765,45 @@ def _index(tx, args, kwargs):
     return args[0] if isinstance(args[0], SymVariable) else tx.constant(tx.index(args[0]))
 
 
-BINARY = tuple(getattr(operator, name) for name in (
-    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift eq ne lt le gt ge iadd isub imul itruediv "
-    "ifloordiv imod ipow imatmul iand ior ixor ilshift irshift").split())
+BINARY = tuple(
+    getattr(operator, name)
+    for name in (
+        "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift eq ne lt le gt ge iadd isub imul itruediv "
+        "ifloordiv imod ipow imatmul iand ior ixor ilshift irshift"
+    ).split()
+)
 HANDLERS.update({fn: functools.partial(lambda fn, tx, args, kwargs: tx.binary(fn, *args), fn) for fn in BINARY})
 UNARY = {operator.neg: "__neg__", operator.pos: "__pos__", operator.invert: "__invert__", operator.abs: "__abs__"}
 HANDLERS.update({fn: functools.partial(lambda fn, tx, args, kwargs: tx.unary(fn, args[0]), fn) for fn in UNARY})
 
+
 def _of_symbolic_number(fn, allowed):
     """A function of C over a symbolic number stays symbolic where it is finite for sure, or the number is `allowed`: there it
     raises nothing."""
+
     def handler(tx, args, kwargs):
         value = args[0].value if len(args) == 1 and isinstance(args[0], SymVariable) else None
         symbolic = isinstance(value, (SymInt, SymFloat))
         if symbolic and (always_finite(fn.__name__, value) or tx.run(lambda: bool(allowed(value)))):
             return tx.fresh(float_op(value.env, fn.__name__, value))
         return tx.fresh(tx.run_variables(fn, args, kwargs))
+
     return handler
 
 
-HANDLERS.update({fn: _of_symbolic_number(fn, allowed) for fn, allowed in (
-    (math.sqrt, lambda x: x >= 0), (math.log, lambda x: x > 0), (math.exp, lambda x: x < 700), (math.tanh, lambda x: x == x),
-    (math.sin, lambda x: abs(x) < 1e300), (math.cos, lambda x: abs(x) < 1e300))})
+HANDLERS.update(
+    {
+        fn: _of_symbolic_number(fn, allowed)
+        for fn, allowed in (
+            (math.sqrt, lambda x: x >= 0),
+            (math.log, lambda x: x > 0),
+            (math.exp, lambda x: x < 700),
+            (math.tanh, lambda x: x == x),
+            (math.sin, lambda x: abs(x) < 1e300),
+            (math.cos, lambda x: abs(x) < 1e300),
+        )
+    }
+)
 
 # functions of numbers and text without side effects: they run for real on plain arguments
 PURE_MODULES = ("math", "cmath", "operator", "_operator", "string", "re", "textwrap", "fractions", "numbers")
@@ -816,4 +892,3 @@ def _recursion_limit(tx, args, kwargs):
 @handles(print)
 def _print(tx, args, kwargs):
     raise unsupported("print", "print() inside a compiled function")
-

@@ -65,8 +65,12 @@ def store(tx, variable, name: str, value: Variable, lookup) -> None:
 
 def may_change(tx, cls: type, lookup) -> bool:
     """A class of the program's own, whose attributes are where `type` keeps them."""
-    return not (cls.__flags__ & IMMUTABLE_TYPE or issubclass(cls, BUILTIN_LAYOUTS) or tx.is_trusted(cls.__module__)
-                or lookup(type(cls), "__setattr__")[0] is not type)
+    return not (
+        cls.__flags__ & IMMUTABLE_TYPE
+        or issubclass(cls, BUILTIN_LAYOUTS)
+        or tx.is_trusted(cls.__module__)
+        or lookup(type(cls), "__setattr__")[0] is not type
+    )
 
 
 def is_plain(name: str, value: Variable) -> bool:

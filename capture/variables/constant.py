@@ -20,7 +20,7 @@ from .base import Variable
 from .iterators import RangeIterator
 
 Cached = type(functools.lru_cache(len))
-HEAP_TYPE = 1 << 9                           # Py_TPFLAGS_HEAPTYPE: a class written in Python
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class written in Python
 TRACED = (types.FunctionType, property, classmethod, staticmethod, Cached)
 OF_BUILTINS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)
 NUMBERS = {SymInt: int, SymFloat: float, SymBool: bool}
@@ -169,7 +169,7 @@ class ConstantVariable(PlainVariable):
         own = tx.class_attribute(type(self.value), "__call__") if isinstance(self.value, enum.Enum) else None
         if own is not None and isinstance(own[1], types.FunctionType):
             return tx.call(tx.bind(own, self, "__call__"), args, kwargs)
-        origin = getattr(self.value, "__origin__", None)       # list[int]() makes a list
+        origin = getattr(self.value, "__origin__", None)  # list[int]() makes a list
         if not isinstance(origin, type):
             return super().call(tx, args, kwargs)
         return tx.call(tx.wrap_type(origin), args, kwargs)
@@ -274,7 +274,7 @@ def join(*parts: str) -> str:
 
 METHODS = frozenset(name for name in vars(str) if not name.startswith("__"))
 NUMBER_TEXT = "[-+0-9.einfa]+"
-CONVERSION = re.compile("%[^a-zA-Z%]*([a-zA-Z%])")                 # of a text before `%`
+CONVERSION = re.compile("%[^a-zA-Z%]*([a-zA-Z%])")  # of a text before `%`
 WRITTEN = {"d": "[-+ 0-9]+", "i": "[-+ 0-9]+", "%": "%"}
 
 
@@ -335,10 +335,12 @@ class TextVariable(Variable):
     def pattern(self) -> str:
         """A regular expression of what it may say."""
         if self.fn is join:
-            return "".join(part.pattern() if isinstance(part, TextVariable) else ".*" if is_open_text(part)
-                           else re.escape(part.plain()) for part in self.args)
+            return "".join(
+                part.pattern() if isinstance(part, TextVariable) else ".*" if is_open_text(part) else re.escape(part.plain())
+                for part in self.args
+            )
         if self.fn is operator.mod:
-            pieces = CONVERSION.split(self.args[0].plain())             # text, letter, text, ...
+            pieces = CONVERSION.split(self.args[0].plain())  # text, letter, text, ...
             return "".join(re.escape(piece) if not n % 2 else WRITTEN.get(piece, ".*") for n, piece in enumerate(pieces))
         shown = self.fn in (str, repr) or self.fn is format and self.args[1].plain() == ""
         return NUMBER_TEXT if shown and isinstance(self.args[0], SymVariable) else ".*"
@@ -369,8 +371,11 @@ def settled_value(variable):
     if isinstance(variable, SymVariable):
         rely_on(variable)
         return variable.python_type()(variable.value)
-    return variable.plain() if not is_open(variable) or isinstance(variable, (TextVariable, OutsideText)) else \
-        tuple(settled_value(part.realize()) for part in variable.items)
+    return (
+        variable.plain()
+        if not is_open(variable) or isinstance(variable, (TextVariable, OutsideText))
+        else tuple(settled_value(part.realize()) for part in variable.items)
+    )
 
 
 def same_making(a, b) -> bool:
@@ -378,12 +383,19 @@ def same_making(a, b) -> bool:
     if a is b:
         return True
     if isinstance(a, TextVariable) and isinstance(b, TextVariable):
-        return a.fn is b.fn and len(a.args) == len(b.args) and a.kwargs.keys() == b.kwargs.keys() and \
-            all(map(same_making, a.args, b.args)) and all(same_making(a.kwargs[k], b.kwargs[k]) for k in a.kwargs)
+        return (
+            a.fn is b.fn
+            and len(a.args) == len(b.args)
+            and a.kwargs.keys() == b.kwargs.keys()
+            and all(map(same_making, a.args, b.args))
+            and all(same_making(a.kwargs[k], b.kwargs[k]) for k in a.kwargs)
+        )
     if isinstance(a, SymVariable) and isinstance(b, SymVariable):
         return type(a.value) is type(b.value) and (
-            a.value.expr == b.value.expr if isinstance(a.value, SymInt) else
-            isinstance(a.value, SymFloat) and a.value.tree == b.value.tree)
+            a.value.expr == b.value.expr
+            if isinstance(a.value, SymInt)
+            else isinstance(a.value, SymFloat) and a.value.tree == b.value.tree
+        )
     return not is_open(a) and not is_open(b) and a.is_constant() and b.is_constant() and a.plain() == b.plain()
 
 
@@ -425,8 +437,14 @@ class FloatVariable(ConstantVariable):
         return made.answer
 
 
-TURNED = {operator.lt: operator.gt, operator.gt: operator.lt, operator.le: operator.ge, operator.ge: operator.le,
-          operator.eq: operator.eq, operator.ne: operator.ne}
+TURNED = {
+    operator.lt: operator.gt,
+    operator.gt: operator.lt,
+    operator.le: operator.ge,
+    operator.ge: operator.le,
+    operator.eq: operator.eq,
+    operator.ne: operator.ne,
+}
 
 # operators that no symbolic number has: the number is settled first
 SETTLING = (operator.and_, operator.or_, operator.xor, operator.iand, operator.ior, operator.ixor)

@@ -32,7 +32,7 @@ class ContainerVariable(Variable):
         try:
             return method(tx, *args, **kwargs)
         except TypeError as error:
-            if error.__traceback__.tb_next is None:          # Python is to say what is wrong with the arguments
+            if error.__traceback__.tb_next is None:  # Python is to say what is wrong with the arguments
                 text = f"{self.python_type().__name__}.{name}() with arguments of other kinds or number"
                 raise unsupported("builtin", text) from error
             raise

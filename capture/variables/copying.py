@@ -18,8 +18,16 @@ from .sets import SetVariable
 from .tensor import TensorVariable
 
 ATOMS = (ConstantVariable, SymVariable, ClassVariable, BuiltinVariable, UserFunctionVariable, NamespaceVariable, SliceVariable)
-HOOKS = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__",
-         "__getnewargs_ex__")
+HOOKS = (
+    "__copy__",
+    "__deepcopy__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__getstate__",
+    "__setstate__",
+    "__getnewargs__",
+    "__getnewargs_ex__",
+)
 
 
 @handles(copy.copy)
@@ -66,8 +74,12 @@ def deep_copied(tx, value, memo):
         for stand, (key, _) in list(made.entries.items()):
             made.entries[stand] = deep(tx, key, memo), deep(tx, made.at(stand), memo)
         return made
-    if isinstance(value, SetVariable) and value.is_constant() or isinstance(value, SetVariable) and \
-            all(member.is_constant() for member in value.members.values()):
+    if (
+        isinstance(value, SetVariable)
+        and value.is_constant()
+        or isinstance(value, SetVariable)
+        and all(member.is_constant() for member in value.members.values())
+    ):
         return value if value.cls is frozenset else value.method_copy(tx)
     if isinstance(value, UserObjectVariable):
         return copied_object(tx, value, lambda part: deep(tx, part, memo), memo)
@@ -81,8 +93,13 @@ def copied_tensor(tx, value, memo):
     fake, real = value.fake, value.real
     alone = not any(isinstance(other, TensorVariable) and other.fake._storage is fake._storage for other in memo)
     whole = fake.is_contiguous() and (tx.run(is_all, fake) if real is None else real.nbytes == real._storage.nbytes())
-    if fake.requires_grad or value.cls is not Tensor or not (alone and whole) or getattr(real, "__dict__", None) \
-            or tx.effects.names(value):
+    if (
+        fake.requires_grad
+        or value.cls is not Tensor
+        or not (alone and whole)
+        or getattr(real, "__dict__", None)
+        or tx.effects.names(value)
+    ):
         raise unsupported("builtin", f"copy.deepcopy() of {value}")
     return tx.fresh(tx.run(Tensor.clone, fake))
 
@@ -94,15 +111,18 @@ def is_all(t) -> bool:
 
 def copied_object(tx, value, part, memo=None):
     """A new object of the same class with the (copied) attributes of the old one."""
-    plain = isinstance(value, UserObjectVariable) and not isinstance(value, TensorVariable) and all(
-        lookup(value.cls, name) is None or lookup(value.cls, name)[0] is object for name in HOOKS)
+    plain = (
+        isinstance(value, UserObjectVariable)
+        and not isinstance(value, TensorVariable)
+        and all(lookup(value.cls, name) is None or lookup(value.cls, name)[0] is object for name in HOOKS)
+    )
     if not plain or lookup(value.cls, "__new__")[0] is not object or getattr(value.cls, "__slots__", None) is not None:
         raise unsupported("builtin", f"copying {value}")
     made = tx.object_variable(value.cls)
     if memo is not None:
         memo[value] = made
     if value.source is not None:
-        value.dictionary(tx)                     # guards which attributes it has
+        value.dictionary(tx)  # guards which attributes it has
     for name, field in value.fields(tx).items():
         tx.effects.store_attr(made, name, part(field.realize()))
     return made

@@ -144,6 +144,7 @@ def is_region(cls) -> bool:
     if cls.__name__ != "record_function":
         return False
     from ...eager.profiler.recorder import record_function
+
     return issubclass(cls, record_function)
 
 

@@ -79,18 +79,19 @@ class DictVariable(ContainerVariable):
 
     def binary(self, tx, op, other, reflected):
         if op is operator.ior and not reflected and issubclass(self.cls, dict):
-            self.method_update(tx, other)                      # with pairs, too
+            self.method_update(tx, other)  # with pairs, too
             return self
         if not isinstance(other, DictVariable):
             return None
         if op is operator.or_:
             first, second = (other, self) if reflected else (self, other)
-            kind = second if first.cls is dict else first      # whose `|` Python asks first
+            kind = second if first.cls is dict else first  # whose `|` Python asks first
             pairs = [*first.entries.values(), *second.entries.values()]
             return DictVariable(pairs, cls=kind.cls, factory=kind.factory) if issubclass(kind.cls, dict) else DictVariable(pairs)
         if op in (operator.eq, operator.ne):
             same = self.entries.keys() == other.entries.keys() and all(
-                tx.same_value(self.at(k), other.at(k)) for k in list(self.entries))
+                tx.same_value(self.at(k), other.at(k)) for k in list(self.entries)
+            )
             return tx.constant(same == (op is operator.eq))
         return None
 
@@ -244,8 +245,7 @@ class DictView(ContainerVariable):
         if self.kind == "keys":
             return self.owner.keys()
         values = [self.owner.at(stand) for stand in list(self.owner.entries)]
-        return values if self.kind == "values" else [
-            TupleVariable([key, value]) for key, value in zip(self.owner.keys(), values)]
+        return values if self.kind == "values" else [TupleVariable([key, value]) for key, value in zip(self.owner.keys(), values)]
 
     def plain(self):
         return {"keys": dict.keys, "values": dict.values, "items": dict.items}[self.kind](self.owner.plain())

@@ -22,6 +22,7 @@ BINDS = ("STORE_NAME", "STORE_GLOBAL", "DELETE_NAME")
 def names_of(text: str) -> tuple[str, ...] | None:
     """The names that an expression reads; None where it is not one, or does more than read."""
     import dis
+
     try:
         code = compile(text.lstrip(" \t"), "<string>", "eval")
     except (SyntaxError, ValueError):

@@ -17,9 +17,9 @@ class ExceptionVariable(Variable):
         super().__init__()
         self.cls, self.arguments, self.real = cls, list(arguments), real
         self.fields = {}
-        self.changed = False     # the program wrote an attribute or the arguments
+        self.changed = False  # the program wrote an attribute or the arguments
         self.notes = None
-        self.step = None         # the root frame's step during which it, or what was being handled then, was first raised
+        self.step = None  # the root frame's step during which it, or what was being handled then, was first raised
 
     def raised_during(self, step: int, handled) -> None:
         if self.step is None:
@@ -47,8 +47,13 @@ class ExceptionVariable(Variable):
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.arguments[0] if self.arguments else tx.constant(None)
         if name == "code" and issubclass(self.cls, SystemExit):
-            return self.arguments[0] if len(self.arguments) == 1 else TupleVariable(self.arguments) if self.arguments else \
-                tx.constant(None)
+            return (
+                self.arguments[0]
+                if len(self.arguments) == 1
+                else TupleVariable(self.arguments)
+                if self.arguments
+                else tx.constant(None)
+            )
         if name in ("__traceback__", "__cause__", "__context__", "__suppress_context__"):
             if self.step is not None and (name == "__traceback__" or self.real is not None):
                 raise self.made_by_python(f"{name} of a caught {self.cls.__name__}")
@@ -75,7 +80,7 @@ class ExceptionVariable(Variable):
             kind = types.TracebackType if name == "__traceback__" else BaseException
             if not issubclass(value.python_type(), (kind, type(None))):
                 raise unsupported("exception", f"{name} of an exception becomes a {value.python_type().__name__}")
-        if name == "__traceback__":              # what Python will give it when it is raised again
+        if name == "__traceback__":  # what Python will give it when it is raised again
             return
         self.changed = self.changed or not name.startswith("__")
         if name == "args":
@@ -87,8 +92,10 @@ class ExceptionVariable(Variable):
 
     def twin(self, tx):
         """A real exception with the same arguments and so with the same fields, to ask what its C code makes of them."""
-        written = any(isinstance(tx.class_attribute(self.cls, name)[1], (types.FunctionType, staticmethod))
-                      for name in ("__init__", "__new__"))
+        written = any(
+            isinstance(tx.class_attribute(self.cls, name)[1], (types.FunctionType, staticmethod))
+            for name in ("__init__", "__new__")
+        )
         if written or self.changed or not all(argument.is_constant() for argument in self.arguments):
             raise unsupported("exception", f"the text of a {self.cls.__name__}")
         return self.real if self.real is not None else tx.run(self.cls, *(argument.plain() for argument in self.arguments))
@@ -98,7 +105,7 @@ class ExceptionVariable(Variable):
         own = tx.class_attribute(self.cls, "__str__" if form is str else "__repr__")
         if isinstance(own[1], types.FunctionType):
             return tx.call(tx.bind(own, self, "__str__"), [], {}).plain()
-        if own[0] not in (BaseException, KeyError):            # written in C, of the object's own fields
+        if own[0] not in (BaseException, KeyError):  # written in C, of the object's own fields
             return form(self.twin(tx))
         if form is str and len(self.arguments) == 1 and not issubclass(self.cls, KeyError):
             return tx.text(self.arguments[0])
@@ -111,7 +118,7 @@ class ExceptionVariable(Variable):
         if self.step is not None:
             raise self.made_by_python(f"a caught {self.cls.__name__} is kept")
         own_init = any("__init__" in base.__dict__ for base in self.cls.__mro__ if base.__flags__ & HEAP_TYPE)
-        if own_init:               # it was traced: what is left to do is to make the object
+        if own_init:  # it was traced: what is left to do is to make the object
             gen.load_call(self.cls.__new__, [gen.constant(self.cls), *self.arguments])
         else:
             gen.load_call(self.cls, self.arguments)
@@ -127,7 +134,7 @@ class SizedExceptionVariable(ExceptionVariable):
 
     def __init__(self, error: Exception):
         super().__init__(type(error), (), error)
-        self.given = None            # what the program has written for arguments
+        self.given = None  # what the program has written for arguments
 
     @property
     def arguments(self):

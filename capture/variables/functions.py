@@ -19,8 +19,20 @@ from .constant import ConstantVariable
 from .dicts import DictVariable
 from .sequences import TupleVariable
 
-OUTSIDE_DICT = tuple(n for n in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__defaults__",
-                                 "__kwdefaults__", "__type_params__") if hasattr(types.FunctionType, n))   # not in its __dict__
+OUTSIDE_DICT = tuple(
+    n
+    for n in (
+        "__name__",
+        "__qualname__",
+        "__module__",
+        "__doc__",
+        "__annotations__",
+        "__defaults__",
+        "__kwdefaults__",
+        "__type_params__",
+    )
+    if hasattr(types.FunctionType, n)
+)  # not in its __dict__
 
 
 class CellVariable(Variable):
@@ -29,7 +41,7 @@ class CellVariable(Variable):
     def __init__(self, value=None, source=None, real=None, local=None):
         super().__init__(source)
         self.value, self.real, self.local = value, real, local
-        self.argument = local is not None and value is not None      # the real cell starts with an argument in it
+        self.argument = local is not None and value is not None  # the real cell starts with an argument in it
 
     def get(self, tx):
         """The content, or None when the cell is empty."""
@@ -79,8 +91,7 @@ class UserFunctionVariable(Variable):
 
     seen_dict = False
 
-    def __init__(self, fn=None, source=None, *, code=None, globals=None, name=None, defaults=(), kwdefaults=None,
-                 closure=None):
+    def __init__(self, fn=None, source=None, *, code=None, globals=None, name=None, defaults=(), kwdefaults=None, closure=None):
         super().__init__(source)
         self.fn = fn
         self.code = code if fn is None else fn.__code__
@@ -165,9 +176,9 @@ class UserFunctionVariable(Variable):
         at = count + code.co_kwonlyargcount
         if code.co_flags & inspect.CO_VARARGS:
             bound[names[at]], rest, at = TupleVariable(rest), [], at + 1
-        parameters = names[code.co_posonlyargcount:count + code.co_kwonlyargcount]
+        parameters = names[code.co_posonlyargcount : count + code.co_kwonlyargcount]
         takes_any = code.co_flags & inspect.CO_VARKEYWORDS
-        for name in kwargs:                              # complaints come in Python's order
+        for name in kwargs:  # complaints come in Python's order
             if name in parameters and name in bound:
                 tx.raise_error(TypeError, f"{code.co_qualname}() got multiple values for argument {name!r}")
             if name in parameters:
@@ -182,45 +193,60 @@ class UserFunctionVariable(Variable):
 
     def refuse_keywords(self, tx, names: list, first: str) -> None:
         code = self.code
-        misplaced = [n for n in names if n in code.co_varnames[:code.co_posonlyargcount]]
+        misplaced = [n for n in names if n in code.co_varnames[: code.co_posonlyargcount]]
         if misplaced:
-            tx.raise_error(TypeError, f"{code.co_qualname}() got some positional-only arguments passed as keyword arguments: "
-                                      f"{', '.join(misplaced)!r}")
+            tx.raise_error(
+                TypeError,
+                f"{code.co_qualname}() got some positional-only arguments passed as keyword arguments: {', '.join(misplaced)!r}",
+            )
         probe = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
-        tx.run_outside(probe, **{first: None})            # raises before its code begins, in this Python's words
+        tx.run_outside(probe, **{first: None})  # raises before its code begins, in this Python's words
 
     def refuse_surplus(self, tx, given: int, keywords: dict) -> None:
         """The TypeError of too many positional arguments, in Python's words."""
         code, least = self.code, self.code.co_argcount - len(self.default_values(tx))
         takes = f"{code.co_argcount}" if least == code.co_argcount else f"from {least} to {code.co_argcount}"
         plural = "" if takes == "1" else "s"
-        only = [n for n in keywords if n in code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]]
-        extra = f" positional argument{'s' if given != 1 else ''} (and {len(only)} keyword-only argument" \
-            f"{'s' if len(only) != 1 else ''})" if only else ""
+        only = [n for n in keywords if n in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]]
+        extra = (
+            f" positional argument{'s' if given != 1 else ''} (and {len(only)} keyword-only argument"
+            f"{'s' if len(only) != 1 else ''})"
+            if only
+            else ""
+        )
         was = "was" if given == 1 and not only else "were"
-        tx.raise_error(TypeError, f"{code.co_qualname}() takes {takes} positional argument{plural} "
-                                  f"but {given}{extra} {was} given")
+        tx.raise_error(
+            TypeError, f"{code.co_qualname}() takes {takes} positional argument{plural} but {given}{extra} {was} given"
+        )
 
     def refuse_missing(self, tx, bound) -> None:
         """The TypeError of missing arguments, all of them named."""
         code, names = self.code, self.code.co_varnames
         least = code.co_argcount - len(self.default_values(tx))
-        only = names[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
+        only = names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         for kind, wanted in (("positional", names[:least]), ("keyword-only", only)):
             known = self.keyword_defaults(tx) if kind == "keyword-only" else ()
             missing = [repr(n) for n in wanted if n not in bound and n not in known]
             if missing:
-                listed = missing[0] if len(missing) == 1 else " and ".join(missing) if len(missing) == 2 else \
-                    ", ".join(missing[:-1]) + f", and {missing[-1]}"
-                tx.raise_error(TypeError, f"{code.co_qualname}() missing {len(missing)} required {kind} "
-                                          f"argument{'s' if len(missing) > 1 else ''}: {listed}")
+                listed = (
+                    missing[0]
+                    if len(missing) == 1
+                    else " and ".join(missing)
+                    if len(missing) == 2
+                    else ", ".join(missing[:-1]) + f", and {missing[-1]}"
+                )
+                tx.raise_error(
+                    TypeError,
+                    f"{code.co_qualname}() missing {len(missing)} required {kind} "
+                    f"argument{'s' if len(missing) > 1 else ''}: {listed}",
+                )
 
     def guard_defaults(self, tx, missing: list) -> None:
         """That there are defaults for what a call left out, also where nobody looks at them: a program may exchange them."""
         fn = self.fn
         if fn is None or not missing or tx.is_trusted(fn.__module__ or ""):
             return
-        if any(n in self.code.co_varnames[:self.code.co_argcount] for n in missing):
+        if any(n in self.code.co_varnames[: self.code.co_argcount] for n in missing):
             base = Attr(self.source, "__defaults__")
             tx.guard(base, *(("len", len(fn.__defaults__)) if fn.__defaults__ else ("is", fn.__defaults__)))
         for name in missing:
@@ -230,13 +256,13 @@ class UserFunctionVariable(Variable):
     def fill_defaults(self, tx, bound):
         code, names = self.code, self.code.co_varnames
         defaults = self.default_values(tx)
-        self.guard_defaults(tx, [n for n in names[:code.co_argcount + code.co_kwonlyargcount] if n not in bound])
+        self.guard_defaults(tx, [n for n in names[: code.co_argcount + code.co_kwonlyargcount] if n not in bound])
         self.refuse_missing(tx, bound)
         first = code.co_argcount - len(defaults)
         for i in range(code.co_argcount):
             if names[i] not in bound:
                 bound[names[i]] = defaults[i - first]
-        for name in names[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]:
+        for name in names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]:
             if name not in bound:
                 bound[name] = self.keyword_defaults(tx)[name]
         return bound
@@ -270,8 +296,11 @@ class UserFunctionVariable(Variable):
         return tx.wrap(getattr(self.fn, name), Attr(self.source, name))
 
     def made_attribute(self, tx, name):
-        known = {"__module__": self.globals.get("__name__"), "__qualname__": self.code.co_qualname,
-                 "__doc__": self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None}
+        known = {
+            "__module__": self.globals.get("__name__"),
+            "__qualname__": self.code.co_qualname,
+            "__doc__": self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None,
+        }
         if name in known:
             return tx.constant(known[name])
         if name == "__dict__":
@@ -279,7 +308,7 @@ class UserFunctionVariable(Variable):
         if name == "__annotations__":
             return self.attrs.setdefault(name, DictVariable())
         if name == "__type_params__" and hasattr(types.FunctionType, name):
-            return TupleVariable([])             # (a function that has some is a break where it is made)
+            return TupleVariable([])  # (a function that has some is a break where it is made)
         if hasattr(types.FunctionType, name):
             raise unsupported("attribute", f"attribute {name!r} of {self}, which is not made yet")
         return tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
@@ -301,8 +330,9 @@ class UserFunctionVariable(Variable):
         """A function made by the traced code is made again from its code, defaults and cells."""
         defaults = TupleVariable(self.defaults) if self.defaults else gen.constant(None)
         closure = TupleVariable(self.closure) if self.closure else gen.constant(None)
-        gen.load_call(types.FunctionType, [gen.constant(self.code), gen.constant(self.globals), gen.constant(self.name),
-                                           defaults, closure])
+        gen.load_call(
+            types.FunctionType, [gen.constant(self.code), gen.constant(self.globals), gen.constant(self.name), defaults, closure]
+        )
         self.reconstruct_attributes(gen)
 
     def reconstruct_attributes(self, gen):
@@ -363,7 +393,7 @@ class MethodMaker(Variable):
 class BoundMethodVariable(Variable):
     """A function bound to its first argument."""
 
-    through = None                               # the super() that it was looked up in
+    through = None  # the super() that it was looked up in
 
     def __init__(self, function, owner, source=None, name=None):
         super().__init__(source)
@@ -389,8 +419,11 @@ class BoundMethodVariable(Variable):
         return self.function.get_attr(tx, name)
 
     def binary(self, tx, op, other, reflected):
-        same = isinstance(other, BoundMethodVariable) and other.owner is self.owner and \
-            other.function.identity() is self.function.identity()
+        same = (
+            isinstance(other, BoundMethodVariable)
+            and other.owner is self.owner
+            and other.function.identity() is self.function.identity()
+        )
         return tx.constant(same) if op.__name__ == "eq" else tx.constant(not same) if op.__name__ == "ne" else None
 
     def reconstruct(self, gen):

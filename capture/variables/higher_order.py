@@ -57,8 +57,9 @@ def refuse_reentrant(tx, args, named, options):
     """With reentry the region is recorded only if one of its arguments needs a gradient; other mistakes raise."""
     recorded = any(isinstance(a, TensorVariable) and a.fake.requires_grad for a in args)
     if named or options.get("debug") or tx.grad_mode() and not recorded:
-        raise unsupported("call", "checkpoint(use_reentrant=True) without an argument that requires a gradient, or with "
-                                  "keyword arguments")
+        raise unsupported(
+            "call", "checkpoint(use_reentrant=True) without an argument that requires a gradient, or with keyword arguments"
+        )
 
 
 @handles(Optimizer._fl_prepare)

@@ -103,7 +103,7 @@ class FixedIterator(IteratorVariable):
         return self.members[self.index - 1].realize()
 
     def reconstruct(self, gen):
-        rest = self.members[self.index:]
+        rest = self.members[self.index :]
         gen.load_many(rest)
         gen.emit.build_tuple(len(rest))
         gen.wrap_call(iter)
@@ -163,8 +163,11 @@ class ZipIterator(IteratorVariable):
 def fills_again(iterator) -> bool:
     """Whether it gives the same tuple, filled again, while nobody holds what it gave before."""
     inner = getattr(iterator, "inner", None)
-    return isinstance(iterator, (ZipIterator, EnumerateIterator, PairwiseIterator, LongestIterator, ArrangedIterator)) or \
-        isinstance(iterator, (FilterIterator, SliceIterator)) and fills_again(inner)
+    return (
+        isinstance(iterator, (ZipIterator, EnumerateIterator, PairwiseIterator, LongestIterator, ArrangedIterator))
+        or isinstance(iterator, (FilterIterator, SliceIterator))
+        and fills_again(inner)
+    )
 
 
 class EnumerateIterator(IteratorVariable):
@@ -324,8 +327,13 @@ class AccumulateIterator(IteratorVariable):
         value = self.inner.next(tx)
         if value is None:
             return None
-        self.total = value if self.total is None else tx.add(self.total, value) if self.function is None else \
-            tx.call(self.function, [self.total, value], {})
+        self.total = (
+            value
+            if self.total is None
+            else tx.add(self.total, value)
+            if self.function is None
+            else tx.call(self.function, [self.total, value], {})
+        )
         return self.total
 
     def reconstruct(self, gen):
@@ -375,8 +383,9 @@ class LongestIterator(IteratorVariable):
         return tx.tuple([self.fill if value is None else value for value in values]) if values else None
 
     def reconstruct(self, gen):
-        gen.load_call(itertools.zip_longest, [FixedIterator([]) if part is None else part for part in self.parts],
-                      {"fillvalue": self.fill})
+        gen.load_call(
+            itertools.zip_longest, [FixedIterator([]) if part is None else part for part in self.parts], {"fillvalue": self.fill}
+        )
 
 
 class ArrangedIterator(IteratorVariable):
@@ -449,8 +458,11 @@ class TeeSource(Variable):
 
     def reconstruct(self, gen):
         first = min(tee.index for tee in self.family)
-        gen.load_call(tees_again, [self.inner, FixedIterator(self.values[first:])],
-                      {"places": gen.constant(tuple(tee.index - first for tee in self.family))})
+        gen.load_call(
+            tees_again,
+            [self.inner, FixedIterator(self.values[first:])],
+            {"places": gen.constant(tuple(tee.index - first for tee in self.family))},
+        )
 
 
 def tees(inner, count) -> list:
@@ -466,14 +478,14 @@ def tees_again(inner, values, places):
     return tuple(advanced(steps, tee) for steps, tee in zip(places, made))
 
 
-MOST_KNOWN = 64         # members of an iterator from outside that are guarded one by one
+MOST_KNOWN = 64  # members of an iterator from outside that are guarded one by one
 TELLING = tuple({type(iter(v)) for v in ([], (), set(), {}, {}.values(), {}.items())})
 
 
 def rest_of(iterator) -> tuple:
     """What it has still to give, without giving it."""
     _, given, *place = iterator.__reduce__()
-    return tuple(given[0])[place[0] if place else 0:] if given else ()
+    return tuple(given[0])[place[0] if place else 0 :] if given else ()
 
 
 def moved_on(iterator, steps: int, ended: bool) -> None:

@@ -25,7 +25,7 @@ from .sets import SetVariable
 from .tensor import TensorVariable
 
 
-ROOM = 8            # places that a cache must have left for its calls to be made while tracing
+ROOM = 8  # places that a cache must have left for its calls to be made while tracing
 
 
 class CachedFunctionVariable(Variable):
@@ -88,13 +88,13 @@ class CachedFunctionVariable(Variable):
             raise unsupported("call", f"{self} is called for the first time, and may see changes that are still to be made")
         try:
             result = tx.run_outside(self.value, *real, **named)
-        except UserRaise as error:                     # nothing is kept of it: Python is to call it each time
+        except UserRaise as error:  # nothing is kept of it: Python is to call it each time
             raise unsupported("call", f"{self} raises {error.text}") from error
         self.guard_result(tx, real, named, result)
         return tx.wrap_pinned(result, f"{self.value.__name__}()")
 
     def call_method(self, tx, name, args, kwargs):
-        raise unsupported("call", f"{name}() of {self}")         # what the cache holds now
+        raise unsupported("call", f"{name}() of {self}")  # what the cache holds now
 
     def with_numbers(self, tx, args, kwargs):
         """The cache is Python's: asked with a number that changes, it is to be asked for each."""
@@ -127,7 +127,7 @@ class Gives:
         self.args, self.kwargs, self.result = args, kwargs, result
 
     def __call__(self, function):
-        held = holds(function, self.args, self.kwargs)          # else the call would do the function's work, for no one perhaps
+        held = holds(function, self.args, self.kwargs)  # else the call would do the function's work, for no one perhaps
         return held and function(*self.args, **self.kwargs) is self.result
 
     def __str__(self):
@@ -178,8 +178,14 @@ def holds(cached, args: tuple, kwargs: dict) -> bool:
 def table_of(cached) -> dict:
     """The cache's own dictionary, which only the collector shows."""
     size = cached.cache_info().currsize
-    return next((found for found in gc.get_referents(cached)
-                 if type(found) is dict and found is not cached.__dict__ and len(found) == size), {})
+    return next(
+        (
+            found
+            for found in gc.get_referents(cached)
+            if type(found) is dict and found is not cached.__dict__ and len(found) == size
+        ),
+        {},
+    )
 
 
 def key_of(cached, args: tuple, kwargs: dict):
@@ -207,8 +213,13 @@ def real_value(tx, variable):
     if isinstance(variable, TupleVariable):
         parts = [real_value(tx, part) for part in variable.items]
         return variable.cls(*parts) if hasattr(variable.cls, "_fields") else variable.cls(parts)
-    value = variable.fn if isinstance(variable, UserFunctionVariable) else \
-        variable.value if isinstance(variable, UserObjectVariable) else None
+    value = (
+        variable.fn
+        if isinstance(variable, UserFunctionVariable)
+        else variable.value
+        if isinstance(variable, UserObjectVariable)
+        else None
+    )
     if value is None or variable.source is None or variable in tx.effects.attributes:
         raise NotPlain(str(variable))
     tx.guard_identity(variable.source, value)

@@ -18,7 +18,7 @@ from .functions import UserFunctionVariable
 from .sequences import TupleVariable
 
 OWN = logging.Logger.handle, logging.Logger.makeRecord
-STANDARD = ("logging", "_pytest.logging")         # whose handlers write what they are given and look at nothing else
+STANDARD = ("logging", "_pytest.logging")  # whose handlers write what they are given and look at nothing else
 
 
 @handles(logging.Logger.isEnabledFor)
@@ -80,14 +80,23 @@ def writes_only(logger) -> bool:
 def _warn(tx, args, kwargs):
     given = dict(zip(("message", "category", "stacklevel", "source"), args)) | kwargs
     message, category = given["message"], given.get("category")
-    if not message.is_constant() or category is not None and not category.is_constant() or set(given) - {"message", "category",
-                                                                                                      "stacklevel"}:
+    if (
+        not message.is_constant()
+        or category is not None
+        and not category.is_constant()
+        or set(given) - {"message", "category", "stacklevel"}
+    ):
         raise unsupported("call", "warnings.warn() of what is no constant")
     kind = category.plain() if category is not None and category.plain() is not None else UserWarning
     levels = given["stacklevel"].plain() if "stacklevel" in given else 1
     guarded = Tells(kind)
-    if not isinstance(message.plain(), str) or not guarded(warnings) or tx.known(warnings.filters) in tx.effects.containers \
-            or tx.effects.stored_global(vars(warnings), "filters") or tx.effects.stored_global(vars(warnings), "showwarning"):
+    if (
+        not isinstance(message.plain(), str)
+        or not guarded(warnings)
+        or tx.known(warnings.filters) in tx.effects.containers
+        or tx.effects.stored_global(vars(warnings), "filters")
+        or tx.effects.stored_global(vars(warnings), "showwarning")
+    ):
         raise unsupported("call", f"a warning that may raise, or that the program looks at: {kind.__name__}")
     tx.guard(tx.pinned(warnings, "warnings"), "predicate", guarded)
     tell(tx, warnings.warn, [message, tx.constant(kind)], {}, levels)
@@ -120,7 +129,7 @@ def refuse_values(args, kwargs) -> None:
 
 def tell(tx, function, args, kwargs, levels: int | None = None) -> None:
     """Call it behind the graph, with `stacklevel` as if from here."""
-    frames = tx.frames[1:]                                # of the outermost, the generated code itself stands there
+    frames = tx.frames[1:]  # of the outermost, the generated code itself stands there
     call = function if not frames else chain(function, frames)
     tx.effects.call(call, args, kwargs if levels is None else kwargs | {"stacklevel": tx.constant(levels)})
 
@@ -134,8 +143,12 @@ def tells_only(cached, args) -> bool:
     logger = getattr(args[0].realize(), "value", None) if args else None
     code = getattr(cached.__wrapped__, "__code__", None)
     hands_on = code is not None and len(code.co_names) == 1 and LEVELS.issuperset(code.co_names)
-    return isinstance(logger, logging.Logger) and hands_on and set(code.co_consts) <= {None, code.co_consts[0]} \
+    return (
+        isinstance(logger, logging.Logger)
+        and hands_on
+        and set(code.co_consts) <= {None, code.co_consts[0]}
         and writes_only(logger)
+    )
 
 
 def tell_once(tx, cached, args, kwargs):
@@ -156,8 +169,13 @@ def chain(function, frames):
 def standing_in(function, frame):
     """A function that only calls another, in the file, at the line and under the name of a frame."""
     line = frame.line or frame.code.co_firstlineno
-    code = _call.__code__.replace(co_filename=frame.code.co_filename, co_name=frame.code.co_name, co_firstlineno=line,
-                                  co_qualname=frame.code.co_qualname, co_linetable=one_line(_call.__code__))
+    code = _call.__code__.replace(
+        co_filename=frame.code.co_filename,
+        co_name=frame.code.co_name,
+        co_firstlineno=line,
+        co_qualname=frame.code.co_qualname,
+        co_linetable=one_line(_call.__code__),
+    )
     made = types.FunctionType(code, frame.globals, frame.code.co_name, None, (types.CellType(function),))
     return made
 
@@ -165,6 +183,7 @@ def standing_in(function, frame):
 def _outer(function):
     def call(*args, **kwargs):
         return function(*args, **kwargs)
+
     return call
 
 
@@ -176,6 +195,6 @@ def one_line(code) -> bytes:
     units, table = len(code.co_code) // 2, bytearray()
     while units > 0:
         length = min(units, 8)
-        table += bytes([0x80 | 13 << 3 | length - 1, 0])       # no columns, the line before and 0 more
+        table += bytes([0x80 | 13 << 3 | length - 1, 0])  # no columns, the line before and 0 more
         units -= length
     return bytes(table)

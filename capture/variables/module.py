@@ -50,7 +50,7 @@ class ModuleVariable(UserObjectVariable):
 
     def from_class(self, tx, found, name, missing):
         if found is None and missing == self.fallback and lookup(self.cls, "__getattr__")[0] is Module:
-            return self.fallback(tx, name)       # which looks at the tables before it guards that the name is in none
+            return self.fallback(tx, name)  # which looks at the tables before it guards that the name is in none
         return super().from_class(tx, found, name, missing)
 
     # -- calls -----------------------------------------------------------------------------------------------------
@@ -62,8 +62,11 @@ class ModuleVariable(UserObjectVariable):
 
     def without_hooks(self, tx):
         fields = self.own()
-        if any(fields.get(name) for name in HOOKS) or any(getattr(library, name) for name in GLOBAL_HOOKS) \
-                or tx.effects.names(self) & set(HOOKS):
+        if (
+            any(fields.get(name) for name in HOOKS)
+            or any(getattr(library, name) for name in GLOBAL_HOOKS)
+            or tx.effects.names(self) & set(HOOKS)
+        ):
             return False
         tx.guard(self.source, "no_hooks", HOOKS)
         for name in GLOBAL_HOOKS:
@@ -78,8 +81,9 @@ class ModuleVariable(UserObjectVariable):
 
     def set_attr(self, tx, name, value):
         """A plain attribute is stored as it is; what the tables have a say in goes through Module.__setattr__."""
-        registered = issubclass(value.python_type(), (Module, library.Parameter, library.Buffer)) or \
-            any(self.member(tx, table, name) is not None or name in self.own().get(table, ()) for table in MODULE_TABLES)
+        registered = issubclass(value.python_type(), (Module, library.Parameter, library.Buffer)) or any(
+            self.member(tx, table, name) is not None or name in self.own().get(table, ()) for table in MODULE_TABLES
+        )
         if registered or lookup(self.cls, "__setattr__")[0] is not Module:
             super().set_attr(tx, name, value)
         else:

@@ -12,7 +12,7 @@ import operator
 from ..breaks import unsupported
 from .base import Variable
 
-LEAST = 1 << 16                     # no object lies below
+LEAST = 1 << 16  # no object lies below
 IDENTITY, NUMBER = 1, 2
 
 

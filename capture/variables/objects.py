@@ -62,7 +62,7 @@ class UserObjectVariable(Variable):
         super().__init__(source)
         self.cls, self.value = cls, value
 
-    content = None          # what a builtin base of its class holds (derived.py)
+    content = None  # what a builtin base of its class holds (derived.py)
 
     def python_type(self):
         return self.cls
@@ -98,7 +98,7 @@ class UserObjectVariable(Variable):
             return self.plain_attr(tx, name)
         try:
             return self.plain_attr(tx, name, self.fallback)
-        except UserRaise as error:               # a property, or a descriptor, has no value after all
+        except UserRaise as error:  # a property, or a descriptor, has no value after all
             return self.asked_again(tx, name, error)
 
     def through_getattribute(self, tx, getter, name):
@@ -202,7 +202,7 @@ class UserObjectVariable(Variable):
         else:
             if not self.cls.__dictoffset__ and (found is None or not isinstance(found[1], SLOT_TYPES)):
                 owner = object.__new__(self.cls) if self.value is None else self.value
-                tx.run_outside(object.__setattr__, owner, name, None)         # raises: there is no place for it
+                tx.run_outside(object.__setattr__, owner, name, None)  # raises: there is no place for it
             tx.effects.store_attr(self, name, value)
 
     def store_through(self, tx, found, name, value):
@@ -252,7 +252,7 @@ class UserObjectVariable(Variable):
             return
         slot = found is not None and isinstance(found[1], SLOT_TYPES)
         if not tx.effects.is_deleted(self, name) and (slot and self.value is not None or name in self.own()):
-            self.plain_attr(tx, name).realize()           # guards that it is there
+            self.plain_attr(tx, name).realize()  # guards that it is there
             return
         if self.source is not None and not slot and hasattr(self.value, "__dict__") and name not in self.own():
             tx.guard(self.source, "no_dict_attr", name)
@@ -340,7 +340,7 @@ class UserObjectVariable(Variable):
             return tx.constant((self is other) == (op is operator.eq))
         own = lookup(self.cls, "__eq__")
         if op is operator.ne and isinstance(own[1], types.FunctionType) and lookup(self.cls, "__ne__")[0] is object:
-            equal = tx.call(bind(tx, own, self, "__eq__"), [other], {})       # what object.__ne__ does
+            equal = tx.call(bind(tx, own, self, "__eq__"), [other], {})  # what object.__ne__ does
             return None if is_not_implemented(equal) else tx.constant(not tx.truth(equal))
         return None
 
@@ -467,7 +467,7 @@ class ClassVariable(Variable):
         meta, found = lookup(type(self.cls), name), lookup(self.cls, name)
         if meta is not None and isinstance(meta[1], property):
             return bind(tx, meta, self, name)
-        if meta is not None and is_data_descriptor(meta[1]):       # __dict__, __abstractmethods__
+        if meta is not None and is_data_descriptor(meta[1]):  # __dict__, __abstractmethods__
             raise unsupported("attribute", f"attribute {name!r} of {self}")
         if found is None:
             return self.from_metaclass(tx, name)
@@ -477,8 +477,9 @@ class ClassVariable(Variable):
         found = lookup(type(self.cls), name)
         if found is not None and isinstance(found[1], functools.cached_property):
             raise unsupported("attribute", f"attribute {name!r} of {self}, which its metaclass caches")
-        if found is not None and (isinstance(found[1], (property, types.FunctionType))
-                                  or python_method(type(found[1]), "__get__")):
+        if found is not None and (
+            isinstance(found[1], (property, types.FunctionType)) or python_method(type(found[1]), "__get__")
+        ):
             return bind(tx, found, self, name)
         if not hasattr(self.cls, name):
             tx.raise_error(AttributeError, f"type object {self.cls.__name__!r} has no attribute {name!r}")
@@ -557,7 +558,7 @@ def make_plainly(tx, cls, args, kwargs):
         raise unsupported("call", f"making a {cls.__name__}, whose class has its own __new__ or metaclass call")
     if cls.__flags__ & inspect.TPFLAGS_IS_ABSTRACT:
         tx.guard(Pinned(cls, cls.__qualname__), "predicate", inspect.isabstract)
-        tx.run_outside(object.__new__, cls)                   # raises in this Python's words
+        tx.run_outside(object.__new__, cls)  # raises in this Python's words
     if cls is types.SimpleNamespace and not args:
         for name, value in kwargs.items():
             tx.effects.store_attr(made, name, value)
@@ -608,10 +609,14 @@ def bind_to_class(tx, found, cls, name):
     home, raw = found
     if isinstance(raw, Written):
         return raw.variable
-    own = (home is cls.plain() and isinstance(raw, (staticmethod, types.FunctionType, Cached))
-           and cls.source is not None and of_frame(cls.source))
+    own = (
+        home is cls.plain()
+        and isinstance(raw, (staticmethod, types.FunctionType, Cached))
+        and cls.source is not None
+        and of_frame(cls.source)
+    )
     source = DictAttr(cls.source if own else Pinned(home, home.__qualname__), name)
-    if isinstance(raw, staticmethod) and own:                  # `lookups` guards it
+    if isinstance(raw, staticmethod) and own:  # `lookups` guards it
         return tx.wrap(raw.__func__, Attr(cls.source, name))
     if isinstance(raw, staticmethod):
         tx.guard_identity(source, raw)
@@ -638,7 +643,7 @@ OF_OBJECTS = ("__getattribute__", "__setattr__", "__delattr__")
 class SlotMethod(Variable):
     """A method of a builtin class (object.__setattr__, dict.update, ...), bound to `owner` or not."""
 
-    through = None                               # the super() that it was looked up in
+    through = None  # the super() that it was looked up in
 
     def __init__(self, home, raw, owner, name):
         super().__init__()
@@ -703,9 +708,9 @@ class SuperVariable(Variable):
     def get_attr(self, tx, name):
         start = self.owner.cls if isinstance(self.owner, (ClassVariable, UserObjectVariable)) else self.owner.python_type()
         mro = start.__mro__
-        if self.cls not in mro:                  # a method of a metaclass: the owner is one of its classes
+        if self.cls not in mro:  # a method of a metaclass: the owner is one of its classes
             mro = type(start).__mro__
-        for base in mro[mro.index(self.cls) + 1:]:
+        for base in mro[mro.index(self.cls) + 1 :]:
             found = tx.class_edits.held(base, name)
             if found is not None:
                 via_class = isinstance(self.owner, ClassVariable) and mro is start.__mro__
@@ -717,5 +722,3 @@ class SuperVariable(Variable):
 
     def reconstruct(self, gen):
         gen.load_call(super, [gen.constant(self.cls), self.owner])
-
-

@@ -26,7 +26,7 @@ class OutsideVariable(ContainerVariable):
     """What they share. `steps`: (name of a method of `cls`, arguments) in the program's order; None where the contents are to
     be written again instead."""
 
-    own_length = False          # whether `__len__` of its class is written in Python
+    own_length = False  # whether `__len__` of its class is written in Python
 
     def begin(self, tx, source):
         ContainerVariable.__init__(self, source)
@@ -116,7 +116,7 @@ class OutsideList(OutsideVariable, ListVariable):
             self.tx.watch.relies(self.source, self.source.name(), size, grows=True, until=until)
         self.tx.guard(self.source, "len", size)
         middle = [self.stored(i) or self.stored(i - size) or self.member(i, size) for i in range(size)]
-        self.known = self.front + middle[self.cut_front:size - self.cut_back] + self.back
+        self.known = self.front + middle[self.cut_front : size - self.cut_back] + self.back
         self.trim(first=True)
         for at, value in self.moving:
             self.known[self.tx.index(at)] = value
@@ -181,8 +181,14 @@ class OutsideList(OutsideVariable, ListVariable):
     def tail(self, tx, key):
         """`[-n:]`: so many members from the end, if there are as many."""
         start, stop, step = (part.plain() if part.is_constant() else 0 for part in key.parts)
-        if type(start) is not int or start >= 0 or stop is not None or step not in (None, 1) or self.cls is not list or \
-                self.place(start) is None:
+        if (
+            type(start) is not int
+            or start >= 0
+            or stop is not None
+            or step not in (None, 1)
+            or self.cls is not list
+            or self.place(start) is None
+        ):
             if type(start) is int and start < 0 and self.known is None:
                 self.too_short(tx, -start)
             return None
@@ -223,13 +229,12 @@ class OutsideList(OutsideVariable, ListVariable):
         """Whether a symbolic index is one from the start that is there, guarded."""
         if self.known is not None or self.stores or self.front or self.cut_front or self.cut_back or self.maxlen is not None:
             return False
-        return tx.truth(tx.binary(operator.ge, key, tx.constant(0))) and \
-            tx.truth(tx.binary(operator.lt, key, self.length(tx)))
+        return tx.truth(tx.binary(operator.ge, key, tx.constant(0))) and tx.truth(tx.binary(operator.lt, key, self.length(tx)))
 
     def set_at(self, tx, index, value):
         place, key = self.place(index), tx.constant(index)
         if any((other < 0) != (index < 0) for other in self.stored_at):
-            self.stored_at = {}                          # (two such indices may be one place)
+            self.stored_at = {}  # (two such indices may be one place)
         if place is None:
             self.opened()
             if not -len(self.items) <= index < len(self.items):
@@ -273,7 +278,7 @@ class OutsideList(OutsideVariable, ListVariable):
             return
         self.back.extend(values)
         if self.maxlen is not None:
-            del self.back[:max(len(self.back) - self.maxlen, 0)]
+            del self.back[: max(len(self.back) - self.maxlen, 0)]
 
     def method_appendleft(self, tx, value):
         def act():
@@ -281,6 +286,7 @@ class OutsideList(OutsideVariable, ListVariable):
                 self.front.insert(0, value)
             else:
                 ListVariable.method_appendleft(self, tx, value)
+
         self.noted(tx, act, "appendleft", value)
         return tx.constant(None)
 
@@ -289,21 +295,21 @@ class OutsideList(OutsideVariable, ListVariable):
         if self.settle(at == 0 and self.maxlen is None and not self.moving):
             self.noted(tx, lambda: self.front.insert(0, value), "insert", tx.constant(0), value)
         elif self.maxlen is not None and len(self.items) >= self.maxlen:
-            return super().method_insert(tx, index, value)                 # raises
+            return super().method_insert(tx, index, value)  # raises
         else:
             self.noted(tx, lambda: ListVariable.method_insert(self, tx, tx.constant(at), value), "insert", tx.constant(at), value)
         return tx.constant(None)
 
     def method_pop(self, tx, index=None):
         if self.cls is not list and index is not None:
-            return super().method_pop(tx, index)                           # raises
+            return super().method_pop(tx, index)  # raises
         at = -1 if index is None else tx.index(index)
         found = self.peek(tx, at) if at in (0, -1) and (self.maxlen is None or not self.back) else None
         given = () if index is None else (tx.constant(at),)
         if found is not None:
             return self.noted(tx, lambda: self.cut(at, found), "pop", *given)
         if not -len(self.items) <= at < len(self.items):
-            return super().method_pop(tx, index)                           # raises
+            return super().method_pop(tx, index)  # raises
         return self.noted(tx, lambda: self.taken(tx, at), "pop", *given)
 
     def drop(self, tx, at):
@@ -327,7 +333,7 @@ class OutsideList(OutsideVariable, ListVariable):
         if found is not None:
             return self.noted(tx, lambda: self.cut(0, found), "popleft")
         if not self.items:
-            return super().method_popleft(tx)                              # raises
+            return super().method_popleft(tx)  # raises
         return self.noted(tx, lambda: self.taken(tx, 0), "popleft")
 
     def method_clear(self, tx):
@@ -359,12 +365,12 @@ class OutsideKeys(OutsideVariable):
         """(value,) of the last change under the key: None for one taken out; () where there was none."""
         for other, value in reversed(self.recent):
             if same_key(tx, key, other):
-                return value,
+                return (value,)
         return ()
 
     def in_base(self, tx, key) -> bool:
         """Whether the key is in what came from outside, guarded."""
-        if self.source is None or key.source is None and isinstance(key, TensorVariable):       # the trace made it
+        if self.source is None or key.source is None and isinstance(key, TensorVariable):  # the trace made it
             return False
         if isinstance(key, SymVariable) and key.python_type() is int and key.value.hint is not None:
             return tx.guard_membership(self.source, key.value, key.value.hint in self.base)
@@ -422,8 +428,7 @@ def same_key(tx, a, b) -> bool:
         told = a.compared(b) if isinstance(a, TextVariable) else b.compared(a)
         if told is not None:
             return told
-    if isinstance(a, SymVariable) and isinstance(b, SymVariable) or \
-            is_symbolic(a) != is_symbolic(b) and number_beside(a, b):
+    if isinstance(a, SymVariable) and isinstance(b, SymVariable) or is_symbolic(a) != is_symbolic(b) and number_beside(a, b):
         return tx.truth(tx.binary(operator.eq, a, b))
     if a.is_constant() and b.is_constant() or is_symbolic(a) or is_symbolic(b):
         return alike(a) == alike(b) and a.key() == b.key()
@@ -438,8 +443,15 @@ def number_beside(a, b) -> bool:
 def alike(key) -> str:
     """Keys of two of these kinds are never equal; the value of one that is symbolic is not asked for this."""
     kind = key.python_type()
-    return "text" if kind is str else "tuple" if issubclass(kind, tuple) else \
-        "number" if issubclass(kind, (int, float, complex)) else "other"
+    return (
+        "text"
+        if kind is str
+        else "tuple"
+        if issubclass(kind, tuple)
+        else "number"
+        if issubclass(kind, (int, float, complex))
+        else "other"
+    )
 
 
 # -- dictionaries -----------------------------------------------------------------------------------------------------
@@ -452,7 +464,7 @@ class OutsideDict(OutsideKeys, DictVariable):
         self.begin_keys(tx, source, value)
         self.value, self.key_variable = value, key_variable
         self.cls, self.factory = type(value), factory
-        self.found: dict = {}           # key -> Lazy, of single look-ups
+        self.found: dict = {}  # key -> Lazy, of single look-ups
 
     @property
     def entries(self):
@@ -487,7 +499,7 @@ class OutsideDict(OutsideKeys, DictVariable):
             self.found[stand] = Lazy(self.tx, self.base[key], source or self.item(key))
         return self.found[stand]
 
-    past = None             # the builtin base whose items are read, where the class of the dict has a method of its own
+    past = None  # the builtin base whose items are read, where the class of the dict has a method of its own
 
     def item(self, key):
         if self.past is not None:
@@ -515,8 +527,13 @@ class OutsideDict(OutsideKeys, DictVariable):
 
     def missing_opens(self, key) -> bool:
         """Tables of objects (an optimizer's state, when it is filled) are compared as a whole, not pair by pair."""
-        return self.factory is not None and not key.is_constant() and not is_symbolic(key) and \
-            key.source is not None and key.outside not in self.base
+        return (
+            self.factory is not None
+            and not key.is_constant()
+            and not is_symbolic(key)
+            and key.source is not None
+            and key.outside not in self.base
+        )
 
     def value_of(self, key):
         if key.is_constant():
@@ -580,6 +597,7 @@ class OutsideDict(OutsideKeys, DictVariable):
     def method_clear(self, tx):
         def act():
             self.known = {}
+
         self.noted(tx, act, "clear")
         return tx.constant(None)
 
@@ -589,6 +607,7 @@ class OutsideDict(OutsideKeys, DictVariable):
                 self.recent += [(key, None), (key, self.get_item(tx, key))]
             else:
                 DictVariable.method_move_to_end(self, tx, key, last)
+
         self.noted(tx, act, "move_to_end", key, *([] if last is None else [last]))
         return tx.constant(None)
 
@@ -654,15 +673,17 @@ class OutsideSet(OutsideKeys, SetVariable):
         return self.has_now(tx, member) if self.is_simple(member) else super().contains(tx, member)
 
     def binary(self, tx, op, other, reflected):
-        if op is operator.ior and not reflected and self.known is None and isinstance(other, SetVariable) and \
-                self.cls is set:
+        if op is operator.ior and not reflected and self.known is None and isinstance(other, SetVariable) and self.cls is set:
             self.method_update(tx, other)
             return self
         return super().binary(tx, op, other, reflected)
 
     def method_add(self, tx, value):
-        act = (lambda: self.recent.append((value, value))) if self.is_simple(value) else \
-            lambda: SetVariable.method_add(self, tx, value)
+        act = (
+            (lambda: self.recent.append((value, value)))
+            if self.is_simple(value)
+            else lambda: SetVariable.method_add(self, tx, value)
+        )
         self.noted(tx, act, "add", value)
         return tx.constant(None)
 
@@ -691,8 +712,11 @@ class OutsideSet(OutsideKeys, SetVariable):
         gen.wrap_call(self.cls)
 
     def method_discard(self, tx, value):
-        act = (lambda: self.recent.append((value, None))) if self.is_simple(value) else \
-            lambda: SetVariable.method_discard(self, tx, value)
+        act = (
+            (lambda: self.recent.append((value, None)))
+            if self.is_simple(value)
+            else lambda: SetVariable.method_discard(self, tx, value)
+        )
         self.noted(tx, act, "discard", value)
         return tx.constant(None)
 
@@ -706,6 +730,7 @@ class OutsideSet(OutsideKeys, SetVariable):
     def method_clear(self, tx):
         def act():
             self.known, self.stands, self.untouched = {}, set(), False
+
         self.noted(tx, act, "clear")
         return tx.constant(None)
 
@@ -718,8 +743,6 @@ class SetEquals:
 
     def __call__(self, value):
         return type(value) is self.cls and value == self.members
-
-
 
 
 # -- what the program writes down ---------------------------------------------------------------------------------------

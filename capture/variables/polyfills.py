@@ -19,9 +19,11 @@ REPLACED: dict = {}
 
 def replaces(*originals):
     """Register a function for what it stands in for."""
+
     def register(fn):
         REPLACED.update(dict.fromkeys(originals, fn))
         return fn
+
     return register
 
 
@@ -97,7 +99,7 @@ def groupby(iterable, key=None):
 
     wanted = None
     while True:
-        number += 1                                        # the group before has ended
+        number += 1  # the group before has ended
         while not started or wanted is now or wanted == now:
             if not read():
                 return
@@ -129,6 +131,7 @@ def attrgetter(*names):
 
     def getter(owner):
         return get(owner, names[0]) if len(names) == 1 else tuple([get(owner, name) for name in names])
+
     return getter
 
 
@@ -136,6 +139,7 @@ def attrgetter(*names):
 def itemgetter(*keys):
     def getter(owner):
         return owner[keys[0]] if len(keys) == 1 else tuple([owner[key] for key in keys])
+
     return getter
 
 
@@ -143,6 +147,7 @@ def itemgetter(*keys):
 def methodcaller(name, /, *args, **kwargs):
     def caller(owner):
         return getattr(owner, name)(*args, **kwargs)
+
     return caller
 
 
@@ -184,6 +189,7 @@ class Compared:
 def cmp_to_key(mycmp):
     def key(obj):
         return Compared(mycmp, obj)
+
     return key
 
 

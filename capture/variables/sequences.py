@@ -85,8 +85,12 @@ class SequenceVariable(ContainerVariable):
         return type(self)(items)
 
     def binary(self, tx, op, other, reflected):
-        if op in (operator.add, operator.iadd) and isinstance(other, SequenceVariable) and \
-                issubclass(other.cls, type(self).cls) and self.comparable(other):
+        if (
+            op in (operator.add, operator.iadd)
+            and isinstance(other, SequenceVariable)
+            and issubclass(other.cls, type(self).cls)
+            and self.comparable(other)
+        ):
             first, second = (other, self) if reflected else (self, other)
             return self.rebuilt(first.items + second.items)
         if op in (operator.mul, operator.imul) and other.python_type() is int:
@@ -113,12 +117,14 @@ class SequenceVariable(ContainerVariable):
         return [issubclass(self.cls, kind) for kind in kinds] == [issubclass(other.cls, kind) for kind in kinds]
 
     def equals(self, tx, other):
-        return len(self.items) == len(other.items) and all(
-            tx.same_value(a, b) for a, b in zip(self.unpack(tx), other.unpack(tx)))
+        return len(self.items) == len(other.items) and all(tx.same_value(a, b) for a, b in zip(self.unpack(tx), other.unpack(tx)))
 
     def method_index(self, tx, value, *bounds):
-        span = range(len(self.items))[slice(*(tx.index(b) for b in bounds), *(() if len(bounds) > 1 else (None,)))] \
-            if bounds else range(len(self.items))
+        span = (
+            range(len(self.items))[slice(*(tx.index(b) for b in bounds), *(() if len(bounds) > 1 else (None,)))]
+            if bounds
+            else range(len(self.items))
+        )
         for i in span:
             if tx.same_value(self.at(i), value):
                 return tx.constant(i)
@@ -145,8 +151,11 @@ class TupleVariable(SequenceVariable):
         if self.cls is tuple or not hasattr(self.cls, "_fields"):
             return None
         found = tx.class_attribute(self.cls, name)
-        written = found is not None and isinstance(found[1], types.FunctionType) \
+        written = (
+            found is not None
+            and isinstance(found[1], types.FunctionType)
             and found[1].__globals__.get("__name__") != collections.__name__
+        )
         return tx.bind(found, self, name) if written else None
 
     def get_item(self, tx, key):
@@ -317,7 +326,7 @@ class ListVariable(SequenceVariable):
         """A full deque drops members at the other end."""
         if self.maxlen is not None and len(self.items) > self.maxlen:
             extra = len(self.items) - self.maxlen
-            self.items = self.items[extra:] if first else self.items[:self.maxlen]
+            self.items = self.items[extra:] if first else self.items[: self.maxlen]
 
     def method_append(self, tx, value):
         self.changed(tx)
@@ -358,7 +367,7 @@ class ListVariable(SequenceVariable):
 
     def method_pop(self, tx, index=None):
         if self.cls is collections.deque and index is not None:
-            tx.run(lambda: collections.deque().pop(0))                     # raises
+            tx.run(lambda: collections.deque().pop(0))  # raises
         return self.taken(tx, -1 if index is None else tx.index(index))
 
     def taken(self, tx, at):

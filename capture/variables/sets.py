@@ -52,14 +52,13 @@ class SetVariable(ContainerVariable):
 
     OPERATORS = (operator.and_, operator.or_, operator.sub, operator.xor)
     COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
-    INPLACE = {operator.iand: operator.and_, operator.ior: operator.or_, operator.isub: operator.sub,
-               operator.ixor: operator.xor}
+    INPLACE = {operator.iand: operator.and_, operator.ior: operator.or_, operator.isub: operator.sub, operator.ixor: operator.xor}
 
     def __init__(self, members, source=None, cls=set, order=()):
         super().__init__(source)
         self.members = {member.key(): member for member in members}
-        self.table = set()                           # a real set of the stand-ins: it has the order of iteration
-        for stand in self.members:                   # one by one, as set displays are made
+        self.table = set()  # a real set of the stand-ins: it has the order of iteration
+        for stand in self.members:  # one by one, as set displays are made
             self.table.add(stand)
         self.cls, self.order, self.untouched = cls, order, source is not None
 

@@ -17,8 +17,25 @@ from .constant import Cached
 MOST = 3000
 SEE_NOTHING = (type(None), bool, int, float, complex, str, bytes, types.CodeType)
 ANYTHING = {"eval", "exec", "globals", "locals", "vars", "__import__", "getattr", "gc", "inspect", "sys", "import_module"}
-LIBRARIES = ("math", "itertools", "functools", "typing", "collections", "re", "string", "operator", "enum", "abc", "numpy",
-             "warnings", "builtins", "types", "keyword", "dataclasses", __name__.split(".")[0])
+LIBRARIES = (
+    "math",
+    "itertools",
+    "functools",
+    "typing",
+    "collections",
+    "re",
+    "string",
+    "operator",
+    "enum",
+    "abc",
+    "numpy",
+    "warnings",
+    "builtins",
+    "types",
+    "keyword",
+    "dataclasses",
+    __name__.split(".")[0],
+)
 
 
 def may_see(fn, args, effects) -> bool:
@@ -32,7 +49,7 @@ def changed_objects(effects) -> set | None:
     found = set()
     for kind, key in effects.order:
         if not effects.is_visible(kind, key) or kind in ("globals", "locks", "calls", "managers"):
-            continue                            # (what managers set is set for real while tracing)
+            continue  # (what managers set is set for real while tracing)
         real = next((r for r in (getattr(key, name, None) for name in ("real", "value", "outside")) if r is not None), None)
         if real is None:
             return None
@@ -86,8 +103,13 @@ class Walk:
         if ANYTHING.intersection(names) or any((id(home), name) in self.names for name in names):
             return None
         found = [home[name] for name in names if name in home]
-        return [*self.through_modules(found, names), *contents(fn.__closure__), *(fn.__defaults__ or ()),
-                *(fn.__kwdefaults__ or {}).values(), *vars(fn).values()]
+        return [
+            *self.through_modules(found, names),
+            *contents(fn.__closure__),
+            *(fn.__defaults__ or ()),
+            *(fn.__kwdefaults__ or {}).values(),
+            *vars(fn).values(),
+        ]
 
     def through_modules(self, found: list, names) -> list:
         """The values among these, and what the names lead to in the modules among them."""
@@ -103,4 +125,4 @@ class Walk:
         return [*values, *(v for v in found if not isinstance(v, types.ModuleType))]
 
 
-HEAP_TYPE = 1 << 9                               # Py_TPFLAGS_HEAPTYPE
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE

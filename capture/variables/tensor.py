@@ -16,8 +16,15 @@ from .constant import PlainMethod
 _METADATA = ("data", "requires_grad", "grad_fn", "names")
 _AUTOGRAD = ("backward", "register_hook", "retain_grad", "register_post_accumulate_grad_hook")
 _IN_PLACE_METADATA = ("requires_grad_", "set_", "resize_", "as_strided_", "share_memory_", "detach_")
-_READS = {"item": "item", "tolist": "item", "numpy": "item", "data_ptr": "item", "__array__": "item",
-          "untyped_storage": "metadata", "storage": "metadata"}
+_READS = {
+    "item": "item",
+    "tolist": "item",
+    "numpy": "item",
+    "data_ptr": "item",
+    "__array__": "item",
+    "untyped_storage": "metadata",
+    "storage": "metadata",
+}
 
 
 MOST_NUMBERS = 8
@@ -27,7 +34,7 @@ def numbers_of(fake):
     """tolist() of a few numbers."""
     hints = [hint_of(n) for n in fake.shape]
     if None in hints or math.prod(hints) > MOST_NUMBERS:
-        return fake.tolist()                     # raises
+        return fake.tolist()  # raises
     return [numbers_of(row) for row in fake.unbind(0)] if fake.ndim else fake.item()
 
 
@@ -79,7 +86,7 @@ class TensorVariable(Variable):
         if name == "data":
             return self.data(tx)
         if name in ("grad_fn", "_grad_fn") and self.fake.requires_grad:
-            if self.real is not None and self.real._grad_fn is None and self.fake.is_leaf:       # its guard says so
+            if self.real is not None and self.real._grad_fn is None and self.fake.is_leaf:  # its guard says so
                 return tx.constant(None)
             raise unsupported("backward", f"{name} of {self}")
         return self.library_attribute(tx, name)

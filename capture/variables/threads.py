@@ -112,7 +112,7 @@ class LocalVariable(UserObjectVariable):
 
     def del_attr(self, tx, name):
         if tx.effects.stored(self, name) is None:
-            self.get_attr(tx, name)                  # raises, or guards that it is there
+            self.get_attr(tx, name)  # raises, or guards that it is there
         tx.effects.delete_attr(self, name)
 
     def dictionary(self, tx):
@@ -136,4 +136,5 @@ def is_local(cls) -> bool:
     """A class of thread locals that runs nothing of its own when a thread comes to it, or when an attribute is read or stored."""
     return issubclass(cls, threading.local) and not any(
         isinstance(getattr(cls, name, None), types.FunctionType)
-        for name in ("__init__", "__new__", "__getattribute__", "__setattr__", "__delattr__"))
+        for name in ("__init__", "__new__", "__getattribute__", "__setattr__", "__delattr__")
+    )

@@ -28,7 +28,7 @@ def base_of(cls) -> type | None:
     return base if lookup(cls, "__new__")[0] in (base, dict, *OPEN) or python_method(cls, "__new__") else None
 
 
-HEAP_TYPE = 1 << 9                # Py_TPFLAGS_HEAPTYPE
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 OPEN = (collections.abc.MutableMapping, collections.abc.Sequence)
 
 

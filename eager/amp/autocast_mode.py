@@ -18,8 +18,13 @@ from ..tensor import Tensor
 from . import policy
 
 policy.install()
-_DEFAULTS = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16, "xpu": dtypes.float16, "mps": dtypes.float16,
-             "meta": dtypes.bfloat16}
+_DEFAULTS = {
+    "cpu": dtypes.bfloat16,
+    "cuda": dtypes.float16,
+    "xpu": dtypes.float16,
+    "mps": dtypes.float16,
+    "meta": dtypes.bfloat16,
+}
 _LOW_TYPES = (dtypes.bfloat16, dtypes.float16)
 
 
@@ -40,8 +45,16 @@ def _cast_arguments(op, args):
         return args
     rule = "lower" if rule == "lower" else "float32"
     target = _settings.dtypes[kind] if rule == "lower" else dtypes.float32
-    return tuple([_cast(a, target, rule) if isinstance(a, Tensor) else
-                  tuple([_cast(x, target, rule) for x in a]) if _is_tensors(a) else a for a in args])
+    return tuple(
+        [
+            _cast(a, target, rule)
+            if isinstance(a, Tensor)
+            else tuple([_cast(x, target, rule) for x in a])
+            if _is_tensors(a)
+            else a
+            for a in args
+        ]
+    )
 
 
 def _kind(args) -> str:
@@ -108,8 +121,9 @@ def restored(saved: tuple):
 
 def _device_type(device_type):
     if device_type not in _DEFAULTS:
-        raise RuntimeError(f"Unsupported autocast device type '{device_type}': this library knows "
-                           + ", ".join(sorted(_DEFAULTS)))
+        raise RuntimeError(
+            f"Unsupported autocast device type '{device_type}': this library knows " + ", ".join(sorted(_DEFAULTS))
+        )
     return device_type
 
 
@@ -125,20 +139,24 @@ class autocast:
         self._enabled = bool(enabled)
         self._cache_enabled = _settings.caching if cache_enabled is None else bool(cache_enabled)
         if self._enabled and not devices.usable(self.device):
-            warnings.warn(f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. "
-                          "Disabling", stacklevel=2)
+            warnings.warn(
+                f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. Disabling",
+                stacklevel=2,
+            )
             self._enabled = False
         elif self._enabled and self.fast_dtype not in _LOW_TYPES:
-            warnings.warn("In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast "
-                          "only supports dtype of torch.bfloat16, torch.float16 currently.", stacklevel=2)
+            warnings.warn(
+                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast "
+                "only supports dtype of torch.bfloat16, torch.float16 currently.",
+                stacklevel=2,
+            )
             self._enabled = False
         self._previous = []
 
     def __enter__(self):
         s = _settings
         self._previous.append((s.enabled[self.device], s.dtypes[self.device], s.caching))
-        s.enabled[self.device], s.dtypes[self.device], s.caching = (self._enabled, self.fast_dtype,
-                                                                    self._cache_enabled)
+        s.enabled[self.device], s.dtypes[self.device], s.caching = (self._enabled, self.fast_dtype, self._cache_enabled)
         s.nesting += 1
         _apply()
         return self
@@ -157,6 +175,7 @@ class autocast:
         def decorated(*args, **kwargs):
             with self:
                 return func(*args, **kwargs)
+
         return decorated
 
 
@@ -165,6 +184,7 @@ def is_autocast_available(device_type):
 
 
 # -- the settings one by one
+
 
 def is_autocast_enabled(device_type="cuda"):
     return _settings.enabled[_device_type(device_type)]
@@ -236,6 +256,7 @@ def autocast_decrement_nesting():
 
 # -- autograd.Function under autocast
 
+
 def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
     """For `Function.forward`: under autocast, floating tensors become `cast_inputs` and the body runs without autocast;
     the backward (see `custom_bwd`) sees the same setting."""
@@ -255,6 +276,7 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
             return fwd(*args, **kwargs)
         with autocast(device_type, enabled=False):
             return fwd(*_cast_all(args, cast_inputs), **_cast_all(kwargs, cast_inputs))
+
     return decorated
 
 
@@ -278,11 +300,25 @@ def custom_bwd(bwd=None, *, device_type):
     def decorated(*args, **kwargs):
         with autocast(device_type, enabled=args[0]._fwd_used_autocast, dtype=args[0]._dtype):
             return bwd(*args, **kwargs)
+
     return decorated
 
 
-__all__ = ["autocast", "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype",
-           "is_autocast_cpu_enabled", "set_autocast_cpu_enabled", "get_autocast_cpu_dtype", "set_autocast_cpu_dtype",
-           "get_autocast_gpu_dtype", "set_autocast_gpu_dtype", "is_autocast_cache_enabled",
-           "set_autocast_cache_enabled", "clear_autocast_cache", "autocast_increment_nesting",
-           "autocast_decrement_nesting"]
+__all__ = [
+    "autocast",
+    "is_autocast_enabled",
+    "set_autocast_enabled",
+    "get_autocast_dtype",
+    "set_autocast_dtype",
+    "is_autocast_cpu_enabled",
+    "set_autocast_cpu_enabled",
+    "get_autocast_cpu_dtype",
+    "set_autocast_cpu_dtype",
+    "get_autocast_gpu_dtype",
+    "set_autocast_gpu_dtype",
+    "is_autocast_cache_enabled",
+    "set_autocast_cache_enabled",
+    "clear_autocast_cache",
+    "autocast_increment_nesting",
+    "autocast_decrement_nesting",
+]

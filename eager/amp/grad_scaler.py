@@ -24,12 +24,14 @@ def _fresh():
 
 
 class GradScaler:
-    def __init__(self, device="cuda", init_scale=2.0 ** 16, growth_factor=2.0, backoff_factor=0.5,
-                 growth_interval=2000, enabled=True):
+    def __init__(
+        self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True
+    ):
         self._device, self._enabled = device, enabled
         if enabled and not devices.usable(device):
-            warnings.warn(f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available.  "
-                          "Disabling.", stacklevel=2)
+            warnings.warn(
+                f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available.  Disabling.", stacklevel=2
+            )
             self._enabled = False
         if self._enabled:
             if growth_factor <= 1.0:
@@ -64,8 +66,10 @@ class GradScaler:
         if not self._enabled:
             return
         if self._scale is None:
-            raise AssertionError("Attempted unscale_ but _scale is None.  This may indicate your script did not use "
-                                 "scaler.scale(loss or outputs) earlier in the iteration.")
+            raise AssertionError(
+                "Attempted unscale_ but _scale is None.  This may indicate your script did not use "
+                "scaler.scale(loss or outputs) earlier in the iteration."
+            )
         known = self._per_optimizer_states[id(optimizer)]
         if known["stage"] is OptState.UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
@@ -109,8 +113,7 @@ class GradScaler:
         if new_scale is not None:
             self._scale.fill_(new_scale.item() if isinstance(new_scale, Tensor) else new_scale)
         else:
-            found = [known["found_inf"] for known in self._per_optimizer_states.values()
-                     if known["found_inf"] is not None]
+            found = [known["found_inf"] for known in self._per_optimizer_states.values() if known["found_inf"] is not None]
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
             self._adapt(any(found))
@@ -165,16 +168,21 @@ class GradScaler:
     def state_dict(self):
         if not self._enabled:
             return {}
-        return {"scale": self.get_scale(), "growth_factor": self._growth_factor,
-                "backoff_factor": self._backoff_factor, "growth_interval": self._growth_interval,
-                "_growth_tracker": self._get_growth_tracker()}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
 
     def load_state_dict(self, state_dict):
         if not self._enabled:
             return
         if not state_dict:
-            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance "
-                               "of GradScaler.")
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
         self._init_scale, self._growth_factor = state_dict["scale"], state_dict["growth_factor"]
         self._backoff_factor, self._growth_interval = state_dict["backoff_factor"], state_dict["growth_interval"]
         self._init_growth_tracker = state_dict["_growth_tracker"]

@@ -4,15 +4,7 @@ from ..autograd_node import Node
 from ..tensor import install_methods
 from ..lazy_import import submodules
 from . import grad_mode, graph
-from .api import (
-    backward,
-    grad,
-    register_hook,
-    register_post_accumulate_grad_hook,
-    retain_grad,
-    retains_grad,
-    tensor_backward,
-)
+from .api import backward, grad, register_hook, register_post_accumulate_grad_hook, retain_grad, retains_grad, tensor_backward
 from .check import GradcheckError, gradcheck, gradgradcheck
 from ..autograd_node import AccumulateGrad
 from .function import Function, InplaceFunction, attach, once_differentiable

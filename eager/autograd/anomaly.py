@@ -24,6 +24,7 @@ def present_stack() -> Stack:
     """The user's stack, without the frames of this package."""
     package = __name__.partition(".eager")[0].replace(".", "/")
     import traceback
+
     frames = [f for f in traceback.extract_stack() if f"/{package}/eager/" not in f.filename]
     stack = Stack("".join(traceback.format_list(frames)))
     stack.parent = state.node
@@ -34,15 +35,19 @@ def tell(node) -> None:
     """Warn where the call was made whose gradient failed."""
     stack = node.stack
     if stack is None:
-        text = (f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during "
-                "forward pass for more information.")
+        text = (
+            f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during "
+            "forward pass for more information."
+        )
     else:
         text = f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{stack}"
     while stack is not None and (parent := getattr(stack, "parent", None)) is not None:
         stack = parent.stack
         text += f"\n\nPrevious calculation was induced by {parent.name()}. " + (
-            "No forward pass information available." if stack is None
-            else f"Traceback of forward call that induced the previous calculation:\n{stack}")
+            "No forward pass information available."
+            if stack is None
+            else f"Traceback of forward call that induced the previous calculation:\n{stack}"
+        )
     warnings.warn(text, stacklevel=2)
 
 

@@ -84,10 +84,12 @@ def implicit_gradient(out, sizes, dtype) -> Tensor:
 def check_root(k: int, grad: Tensor, sizes, dtype, batched: bool) -> None:
     if (grad._sizes[1:] if batched else grad._sizes) != sizes:
         if batched:
-            raise RuntimeError(f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
-                               f"batch dimension. The sizes of the remaining dimensions are expected to match the shape "
-                               f"of corresponding output, but a mismatch was detected: grad_output[{k}] has a shape of "
-                               f"{grad.shape} and output[{k}] has a shape of torch.Size({list(sizes)}).")
+            raise RuntimeError(
+                f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
+                f"batch dimension. The sizes of the remaining dimensions are expected to match the shape "
+                f"of corresponding output, but a mismatch was detected: grad_output[{k}] has a shape of "
+                f"{grad.shape} and output[{k}] has a shape of torch.Size({list(sizes)})."
+            )
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{k}] has a shape of {grad.shape} and "
             f"output[{k}] has a shape of torch.Size({list(sizes)})."
@@ -104,8 +106,10 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     gradient)."""
     if grad_variables is not None:
         if grad_tensors is not None:
-            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
-                               "Please only use `grad_tensors`.")
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use `grad_tensors`."
+            )
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         grad_tensors = grad_variables
     inputs = None if inputs is None else sequence(inputs)
@@ -146,11 +150,16 @@ def grad(
     come stacked.
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
-                         "allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     if not only_inputs:
-        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient "
-                      "for other parts of the graph, please use torch.autograd.backward.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient "
+            "for other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     outputs, inputs = sequence(outputs), sequence(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
@@ -165,8 +174,10 @@ def grad(
     if not allow_unused:
         for k, g in enumerate(found):
             if g is None:
-                raise RuntimeError(f"The differentiated Tensor at index {k} appears to not have been used in the graph. "
-                                   "Set allow_unused=True if this is the desired behavior.")
+                raise RuntimeError(
+                    f"The differentiated Tensor at index {k} appears to not have been used in the graph. "
+                    "Set allow_unused=True if this is the desired behavior."
+                )
     return tuple(found)
 
 

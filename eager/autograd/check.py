@@ -42,7 +42,7 @@ def numeric_jacobian(function, inputs, which: int, output: int, eps: float) -> n
     values, rows = [], []
     for sign in steps(inputs[which], eps):
         values.append(reals(sequence(function(*inputs))[output]._array))
-        if sign < 0:                    # both sides are known
+        if sign < 0:  # both sides are known
             rows.append((values[0] - values[1]) / (2 * eps))
             values.clear()
     return np.array(rows).reshape(len(rows), -1)
@@ -112,19 +112,25 @@ def gradcheck(
 def checked_inputs(inputs) -> None:
     differentiable = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
     if not differentiable:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have "
-                         "requires_grad=True.")
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
+        )
     for k, x in enumerate(inputs):
         if not (isinstance(x, Tensor) and x.requires_grad):
             continue
         if x._dtype.name not in ("float64", "complex128"):
-            warnings.warn(f"Input #{k} requires gradient and is not a double precision floating point or complex. This "
-                          "check will likely fail if all the inputs are not of double precision floating point or "
-                          "complex. ", stacklevel=3)
+            warnings.warn(
+                f"Input #{k} requires gradient and is not a double precision floating point or complex. This "
+                "check will likely fail if all the inputs are not of double precision floating point or "
+                "complex. ",
+                stacklevel=3,
+            )
         if any(n > 1 and s == 0 for n, s in zip(x._sizes, x._strides)):
-            raise RuntimeError(f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are "
-                               "non-overlapping to be able to compute the numerical gradients correctly. You should call "
-                               ".contiguous on the input before passing it to gradcheck.")
+            raise RuntimeError(
+                f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are "
+                "non-overlapping to be able to compute the numerical gradients correctly. You should call "
+                ".contiguous on the input before passing it to gradcheck."
+            )
 
 
 def pairs_of(func, inputs):
@@ -140,12 +146,15 @@ def compare(func, inputs, eps, atol, rtol, nondet_tol, dtypes) -> None:
     for k, out, n, x in pairs_of(func, inputs):
         numeric, analytic = numeric_jacobian(func, inputs, n, k, eps), analytic_jacobian(out, x, dtypes)
         if not np.allclose(analytic, numeric, rtol, atol, equal_nan=True):
-            raise GradcheckError(f"Jacobian mismatch for output {k} with respect to input {n},\nnumerical:{numeric}\n"
-                                 f"analytical:{analytic}\n")
+            raise GradcheckError(
+                f"Jacobian mismatch for output {k} with respect to input {n},\nnumerical:{numeric}\nanalytical:{analytic}\n"
+            )
         if not np.allclose(analytic, analytic_jacobian(out, x), 0, nondet_tol, equal_nan=True):
-            raise GradcheckError("Backward is not reentrant, i.e., running backward with same input and grad_output "
-                                 "multiple times gives different values, although analytical gradient matches numerical "
-                                 f"gradient. The tolerance for nondeterminism was {nondet_tol}.")
+            raise GradcheckError(
+                "Backward is not reentrant, i.e., running backward with same input and grad_output "
+                "multiple times gives different values, although analytical gradient matches numerical "
+                f"gradient. The tolerance for nondeterminism was {nondet_tol}."
+            )
 
 
 def direction(x: Tensor, rng) -> np.ndarray:
@@ -191,13 +200,17 @@ def compare_projected(func, inputs, eps, atol, rtol, nondet_tol, dtypes) -> None
         v = direction(out, rng)
         numeric, analytic = float(v @ (ahead[k] - behind[k])) / (2 * eps), projected(out, x, u, v, dtypes)
         if not np.isclose(analytic, numeric, rtol, atol * u.sum() * v.sum(), equal_nan=True):
-            compare(func, inputs, eps, atol, rtol, nondet_tol, dtypes)        # (tells which elements differ)
-            raise GradcheckError(f"Gradients of output {k} with respect to input {n} differ along a random direction,\n"
-                                 f"numerical:{numeric}\nanalytical:{analytic}\nalthough each element is within the tolerances.")
+            compare(func, inputs, eps, atol, rtol, nondet_tol, dtypes)  # (tells which elements differ)
+            raise GradcheckError(
+                f"Gradients of output {k} with respect to input {n} differ along a random direction,\n"
+                f"numerical:{numeric}\nanalytical:{analytic}\nalthough each element is within the tolerances."
+            )
         if not np.isclose(analytic, projected(out, x, u, v), 0, nondet_tol, equal_nan=True):
-            raise GradcheckError("Backward is not reentrant, i.e., running backward with same input and grad_output "
-                                 "multiple times gives different values. The tolerance for nondeterminism was "
-                                 f"{nondet_tol}.")
+            raise GradcheckError(
+                "Backward is not reentrant, i.e., running backward with same input and grad_output "
+                "multiple times gives different values. The tolerance for nondeterminism was "
+                f"{nondet_tol}."
+            )
 
 
 def undefined(func, inputs) -> None:
@@ -214,8 +227,7 @@ def undefined(func, inputs) -> None:
 def batched(func, inputs, atol, rtol) -> None:
     for k, out, n, x in pairs_of(func, inputs):
         seeds = np.stack([s._array for s in seeds_of(out)])
-        (rows,) = grad(out, x, Tensor._from_array(seeds, out._dtype), retain_graph=True, allow_unused=True,
-                       is_grads_batched=True)
+        (rows,) = grad(out, x, Tensor._from_array(seeds, out._dtype), retain_graph=True, allow_unused=True, is_grads_batched=True)
         if rows is None:
             continue
         each = np.stack([reals(r) for r in rows._array])
@@ -256,9 +268,19 @@ def gradgradcheck(
         found = grad(outs, [xs[k] for k in wrt], gs, create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None and g.requires_grad)
 
-    return gradcheck(first, inputs + seeds, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-                     nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, fast_mode=fast_mode,
-                     check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad)
+    return gradcheck(
+        first,
+        inputs + seeds,
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        fast_mode=fast_mode,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+    )
 
 
 def random_seeds(outputs, strided: bool) -> tuple:

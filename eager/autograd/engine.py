@@ -198,11 +198,7 @@ def sum_to(grad: Tensor, sizes, source=None, index: int = 0) -> Tensor:
     if extra:
         grad = OPS["sum"](grad, tuple(range(extra)), False)
     ones = tuple(
-        [
-            d
-            for d, (n, m) in enumerate(zip(sizes, own[extra:]))
-            if type(n) is int and n == 1 and not (type(m) is int and m == 1)
-        ]
+        [d for d, (n, m) in enumerate(zip(sizes, own[extra:])) if type(n) is int and n == 1 and not (type(m) is int and m == 1)]
     )
     return OPS["sum"](grad, ones, True) if ones else grad
 
@@ -214,9 +210,7 @@ def accumulate(leaf: Tensor, held: list) -> None:
         grad = held.pop()
         if grad._array is not None and grad._array.strides != leaf._array.strides:
             grad = laid_out(grad, leaf)
-        private = (
-            grad._view is None and grad._storage is None and grad._array is not None and sys.getrefcount(grad) <= 2
-        )
+        private = grad._view is None and grad._storage is None and grad._array is not None and sys.getrefcount(grad) <= 2
         if state.grad:
             leaf._grad = grad if private else OPS["clone"](grad)
         else:

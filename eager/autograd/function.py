@@ -70,7 +70,7 @@ class SavedList:
 class FunctionCtx:
     """What the methods of a Function get as `ctx`: users put attributes of any name on it."""
 
-    _node = staticmethod(lambda: None)         # a weak reference to the node, once there is one
+    _node = staticmethod(lambda: None)  # a weak reference to the node, once there is one
     _saved = None
     _released = False
 
@@ -86,8 +86,9 @@ class FunctionCtx:
     def save_for_forward(self, *tensors) -> None:
         for t in tensors:
             if not (isinstance(t, Tensor) or t is None):
-                raise TypeError("save_for_forward expects all arguments to be tensors; you should save non-tensors as "
-                                "attributes on ctx.")
+                raise TypeError(
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
+                )
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors) -> None:
@@ -158,8 +159,7 @@ class FunctionNode(Node):
         if self.released:
             raise_released()
         if self.ctx.materialize_grads:
-            grads = [zeros(Meta(*meta)) if g is None and meta[1] is not None else g
-                     for g, meta in zip(grads, self.metas)]
+            grads = [zeros(Meta(*meta)) if g is None and meta[1] is not None else g for g, meta in zip(grads, self.metas)]
         found = self.checked(self.function._fl_backward()(self.ctx, *grads))
         return [g if need else None for g, need in zip(found, needs)]
 
@@ -170,13 +170,14 @@ class FunctionNode(Node):
             found.pop()
         if len(found) != len(self.edges):
             raise RuntimeError(
-                f"function {self.name()} returned an incorrect number of gradients (expected {len(self.edges)}, "
-                f"got {len(found)})"
+                f"function {self.name()} returned an incorrect number of gradients (expected {len(self.edges)}, got {len(found)})"
             )
         for k, g in enumerate(found):
             if g is not None and k not in self.at:
-                raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
-                                   f"{k + 1}, but the corresponding forward input was not a Variable")
+                raise RuntimeError(
+                    f"function {self.name()} returned a gradient different than None at position "
+                    f"{k + 1}, but the corresponding forward input was not a Variable"
+                )
             if not (g is None or isinstance(g, Tensor)):
                 raise RuntimeError(f"expected Variable or None (got {type(g).__name__})")
         return found
@@ -196,13 +197,14 @@ class Function:
 
     def __init_subclass__(cls, **kw):
         super().__init_subclass__(**kw)
-        cls._backward_cls = type(cls.__name__ + "Backward", (FunctionNode,),
-                                 {"function": cls, "__module__": cls.__module__})
+        cls._backward_cls = type(cls.__name__ + "Backward", (FunctionNode,), {"function": cls, "__module__": cls.__module__})
 
     def __call__(self, *args, **kw):
-        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style "
-                           "autograd function with static forward method. (Example: "
-                           "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
+            "autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
 
     @staticmethod
     def forward(*args, **kw):
@@ -223,21 +225,25 @@ class Function:
 
     @staticmethod
     def jvp(ctx, *tangents):
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with "
-                                  "forward mode AD.")
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @staticmethod
     def vmap(info, in_dims, *args):
-        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod "
-                                  "or set generate_vmap_rule=True.")
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
+        )
 
     @classmethod
     def _fl_backward(cls):
         if cls.vjp is Function.vjp:
             return cls.backward
         if cls.backward is not Function.backward:
-            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should "
-                               "only implement one of them.")
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should "
+                "only implement one of them."
+            )
         return cls.vjp
 
     @classmethod
@@ -292,8 +298,10 @@ def check_dirty(ctx, outs, record: bool) -> None:
     """What was changed in place is returned, and is no leaf that requires grad; its version moves."""
     returned = {id(t) for t in outs}
     if any(id(t) not in returned for t in ctx.dirty_tensors):
-        raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. The "
-                           "inputs that are modified inplace must all be outputs of the Function.")
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. The "
+            "inputs that are modified inplace must all be outputs of the Function."
+        )
     if record and any(t._grad_fn is None and t._requires_grad for t in ctx.dirty_tensors):
         raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
     for t in ctx.dirty_tensors:
@@ -318,7 +326,7 @@ def connect(node, inputs, outs: tuple) -> tuple:
             t._grad_fn, t._output_nr, t._requires_grad = node, k, False
             t._view = None if base is None else View(base, CUSTOM, (node.function.__name__, k))
             if base is not None:
-                t._ensure_storage().add_view(t)             # a recorded write into the base ends its history
+                t._ensure_storage().add_view(t)  # a recorded write into the base ends its history
     return outs
 
 
@@ -380,7 +388,7 @@ class AttachedNode(Node):
 
     __slots__ = ("backward_fn", "label", "with_saved", "saved", "final", "facts", "done")
     joined = True
-    kept = False            # steps of other outputs may still read what was saved
+    kept = False  # steps of other outputs may still read what was saved
 
     def name(self) -> str:
         return self.label
@@ -406,7 +414,7 @@ class AttachedNode(Node):
             return list(backward_fn(*grads, needs=self.all_needed() if needs is None else needs))
         private = ending and (saved is None or saved.private)
         if private:
-            self.release()                  # what is saved may be overwritten, even by a run that fails
+            self.release()  # what is saved may be overwritten, even by a run that fails
         return backward_fn(grads, needs, values, private)
 
     def ending(self, grads, last: bool) -> bool:

@@ -28,8 +28,9 @@ def as_tuple(x, what: str, function: str) -> tuple:
     for k, v in enumerate(values):
         if not isinstance(v, Tensor):
             short = f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the "
-            raise TypeError(short + (f"value at index {k} has type {type(v)}." if is_tuple
-                                     else f"given {what} has type {type(v)}."))
+            raise TypeError(
+                short + (f"value at index {k} has type {type(v)}." if is_tuple else f"given {what} has type {type(v)}.")
+            )
     return values, is_tuple
 
 
@@ -50,12 +51,18 @@ def unpacked(values: tuple, is_tuple: bool):
 def check_vectors(v, others, is_tuple: bool, function: str) -> tuple:
     v, _ = as_tuple(v, "v", function)
     if len(v) != len(others):
-        raise RuntimeError(f"v is a tuple of invalid length: should be {len(others)} but got {len(v)}." if is_tuple else
-                           f"The given v should contain a single Tensor but got {len(v)}.")
+        raise RuntimeError(
+            f"v is a tuple of invalid length: should be {len(others)} but got {len(v)}."
+            if is_tuple
+            else f"The given v should contain a single Tensor but got {len(v)}."
+        )
     for k, (a, b) in enumerate(zip(v, others)):
         if a._sizes != b._sizes:
-            raise RuntimeError(f"v has invalid size: should be {b.shape} but got {a.shape}." if len(v) == 1 else
-                               f"Entry {k} in v has invalid size: should be {b.shape} but got {a.shape}")
+            raise RuntimeError(
+                f"v has invalid size: should be {b.shape} but got {a.shape}."
+                if len(v) == 1
+                else f"Entry {k} in v has invalid size: should be {b.shape} but got {a.shape}"
+            )
     return v
 
 
@@ -63,16 +70,20 @@ def check_independent(found, strict: bool, output: int = 0) -> None:
     if strict:
         for k, g in enumerate(found):
             if g is None:
-                raise RuntimeError(f"Output {output} of the user-provided function is independent of input {k}. This is "
-                                   "not allowed in strict mode.")
+                raise RuntimeError(
+                    f"Output {output} of the user-provided function is independent of input {k}. This is "
+                    "not allowed in strict mode."
+                )
 
 
 def check_outputs(outputs, strict: bool) -> None:
     if strict:
         for k, o in enumerate(outputs):
             if not o.requires_grad:
-                raise RuntimeError(f"Output {k} of the user-provided function does not require gradients. The outputs must "
-                                   "be computed in a differentiable manner from the input when running in strict mode.")
+                raise RuntimeError(
+                    f"Output {k} of the user-provided function does not require gradients. The outputs must "
+                    "be computed in a differentiable manner from the input when running in strict mode."
+                )
 
 
 def filled(found, inputs) -> tuple:
@@ -84,8 +95,9 @@ def pulled(outputs, inputs, v, create_graph: bool) -> tuple:
     pairs = [(o, g) for o, g in zip(outputs, v) if o.requires_grad]
     if not pairs:
         return (None,) * len(inputs)
-    return gradient([o for o, _ in pairs], inputs, [g for _, g in pairs], create_graph=create_graph, retain_graph=True,
-                    allow_unused=True)
+    return gradient(
+        [o for o, _ in pairs], inputs, [g for _, g in pairs], create_graph=create_graph, retain_graph=True, allow_unused=True
+    )
 
 
 # -- products
@@ -109,8 +121,9 @@ def one_or_given(v, outputs, many: bool, function: str) -> tuple:
     if v is not None:
         return check_vectors(v, outputs, many, function)
     if len(outputs) != 1 or outputs[0].numel() != 1:
-        raise RuntimeError("The vector v can only be None if the user-provided function returns a single Tensor with a "
-                           "single element.")
+        raise RuntimeError(
+            "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
+        )
     return (ones_like(outputs[0]),)
 
 
@@ -120,10 +133,11 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         inputs, many = as_tuple(inputs, "inputs", "jvp")
         inputs = prepared(inputs, create_graph)
         if v is None and (len(inputs) != 1 or inputs[0].numel() != 1):
-            raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single "
-                               "Tensor with a single element.")
-        v = (ones_like(inputs[0]),) if v is None else (
-            check_vectors(v, inputs, many, "jvp"))
+            raise RuntimeError(
+                "The vector v can only be None if the input to the user-provided function is a single "
+                "Tensor with a single element."
+            )
+        v = (ones_like(inputs[0]),) if v is None else (check_vectors(v, inputs, many, "jvp"))
         outputs, many_out = as_tuple(func(*inputs), OUTPUTS, "jvp")
         check_outputs(outputs, strict)
         found = filled(pushed(outputs, inputs, v, create_graph, strict), outputs)
@@ -164,18 +178,22 @@ def vector_hessian(func, inputs, v, create_graph: bool, strict: bool, name: str)
         inputs, many = as_tuple(inputs, "inputs", name)
         inputs = prepared(inputs, create_graph)
         if v is None and (len(inputs) != 1 or inputs[0].numel() != 1):
-            raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single "
-                               "Tensor with a single element.")
-        v = (ones_like(inputs[0]),) if v is None else (
-            check_vectors(v, inputs, many, name))
+            raise RuntimeError(
+                "The vector v can only be None if the input to the user-provided function is a single "
+                "Tensor with a single element."
+            )
+        v = (ones_like(inputs[0]),) if v is None else (check_vectors(v, inputs, many, name))
         outputs, many_out = as_tuple(func(*inputs), OUTPUTS, name)
         single_value(outputs, many_out, name)
         check_outputs(outputs, strict)
         first = pulled(outputs, inputs, (ones_like(outputs[0]),), True)
         check_independent(first, strict)
         pairs = [(g, x) for g, x in zip(first, v) if g is not None and g.requires_grad]
-        found = (None,) * len(inputs) if not pairs else gradient(
-            [g for g, _ in pairs], inputs, [x for _, x in pairs], create_graph=create_graph, allow_unused=True)
+        found = (
+            (None,) * len(inputs)
+            if not pairs
+            else gradient([g for g, _ in pairs], inputs, [x for _, x in pairs], create_graph=create_graph, allow_unused=True)
+        )
         check_independent(found, strict)
         found = filled(found, inputs)
     return unpacked(finished(outputs, create_graph), many_out), unpacked(finished(found, create_graph), many)
@@ -189,18 +207,21 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     function has several outputs or inputs. `vectorize` changes no result; strategy "forward-mode" takes `jvp`.
     """
     if strategy not in ("forward-mode", "reverse-mode"):
-        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has '
-                             'more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to '
-                             'use "reverse-mode".')
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has '
+            'more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to '
+            'use "reverse-mode".'
+        )
     if strategy == "forward-mode" and create_graph:
-        raise NotImplementedError("torch.autograd.functional.jacobian: `create_graph=True` is not implemented for "
-                                  'strategy="forward-mode".')
+        raise NotImplementedError(
+            'torch.autograd.functional.jacobian: `create_graph=True` is not implemented for strategy="forward-mode".'
+        )
     if strategy == "forward-mode" and not vectorize:
-        raise NotImplementedError('torch.autograd.functional.jacobian: `strategy="forward-mode"` is only implemented '
-                                  "when `vectorize=True`.")
+        raise NotImplementedError(
+            'torch.autograd.functional.jacobian: `strategy="forward-mode"` is only implemented when `vectorize=True`.'
+        )
     if strict and vectorize:
-        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
-                           "together.")
+        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together.")
     with enable_grad():
         inputs, many = as_tuple(inputs, "inputs", "jacobian")
         inputs = prepared(inputs, create_graph)
@@ -218,8 +239,7 @@ def jacobian_of(output: Tensor, number: int, inputs, create_graph: bool, strict:
     for k in range(output.numel()):
         found = (None,) * len(inputs)
         if output.requires_grad:
-            found = gradient(OPS["select"](flat, 0, k), inputs, create_graph=create_graph, retain_graph=True,
-                             allow_unused=True)
+            found = gradient(OPS["select"](flat, 0, k), inputs, create_graph=create_graph, retain_graph=True, allow_unused=True)
         check_independent(found, strict, number)
         columns.append(filled(found, inputs))
     return tuple([stacked([c[n] for c in columns], output, x) for n, x in enumerate(inputs)])
@@ -235,8 +255,9 @@ def stacked(rows, output: Tensor, x: Tensor) -> Tensor:
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
     """The second derivatives of a function with one value: per pair of inputs a tensor of both shapes."""
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
-        raise ValueError("Expected outer_jacobian_strategy to be either 'reverse-mode' or 'forward-mode', got "
-                         f"{outer_jacobian_strategy!r}")
+        raise ValueError(
+            f"Expected outer_jacobian_strategy to be either 'reverse-mode' or 'forward-mode', got {outer_jacobian_strategy!r}"
+        )
     inputs, many = as_tuple(inputs, "inputs", "hessian")
 
     def first(*xs):

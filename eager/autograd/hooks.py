@@ -24,8 +24,10 @@ def replaced(hook, answer, grad):
     if grad is None:
         raise RuntimeError(f"can't replace a None gradient with a non-None value (hook '{hook_name(hook)}')")
     if answer._dtype is not grad._dtype:
-        raise RuntimeError(f"hook '{hook_name(hook)}' has changed the type of value (was {type_text(grad._dtype)} got "
-                           f"{type_text(answer._dtype)})")
+        raise RuntimeError(
+            f"hook '{hook_name(hook)}' has changed the type of value (was {type_text(grad._dtype)} got "
+            f"{type_text(answer._dtype)})"
+        )
     if answer._sizes != grad._sizes:
         raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value")
     return answer
@@ -38,8 +40,9 @@ def all_replaced(hook, answer, grads) -> list:
     if not isinstance(answer, tuple):
         raise TypeError(f"expected tuple, but hook returned '{type(answer).__name__}'")
     if len(answer) != len(grads):
-        raise RuntimeError(f"hook '{hook_name(hook)}' has returned an incorrect number of values (got {len(answer)}, "
-                           f"but expected {len(grads)})")
+        raise RuntimeError(
+            f"hook '{hook_name(hook)}' has returned an incorrect number of values (got {len(answer)}, but expected {len(grads)})"
+        )
     for a, g in zip(answer, grads):
         if a is not None and g is None:
             raise RuntimeError("can't replace a None gradient with a non-None value")

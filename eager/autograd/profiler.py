@@ -16,13 +16,30 @@ emit_itt = missing.kind("torch.autograd.profiler.emit_itt", "use profile()")
 class profile(session.profile):
     """`with profile() as prof:`; `enabled=False` records nothing. Devices other than the CPU are not there to record."""
 
-    def __init__(self, enabled: bool = True, *, use_cuda: bool = False, use_device=None, record_shapes: bool = False,
-                 with_flops: bool = False, profile_memory: bool = False, with_stack: bool = False,
-                 with_modules: bool = False, use_kineto: bool = False, use_cpu: bool = True, **options):
+    def __init__(
+        self,
+        enabled: bool = True,
+        *,
+        use_cuda: bool = False,
+        use_device=None,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        **options,
+    ):
         if options:
             raise TypeError(f"profile: unknown arguments {sorted(options)}")
-        super().__init__(record_shapes=record_shapes, with_flops=with_flops, profile_memory=profile_memory,
-                         with_stack=with_stack, with_modules=with_modules)
+        super().__init__(
+            record_shapes=record_shapes,
+            with_flops=with_flops,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_modules=with_modules,
+        )
         self.enabled = enabled
 
     def __enter__(self):

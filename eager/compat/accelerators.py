@@ -13,9 +13,15 @@ def _absent(name):
     module.is_initialized = lambda: False
     module.empty_cache = module.manual_seed = module.manual_seed_all = lambda *args: None
     advice = f"there is no {name} device here"
-    vars(module).update(missing.functions(f"torch.{name}", """synchronize current_device set_device current_stream
+    vars(module).update(
+        missing.functions(
+            f"torch.{name}",
+            """synchronize current_device set_device current_stream
         get_device_name get_device_properties get_device_capability memory_allocated max_memory_allocated memory_reserved
-        reset_peak_memory_stats set_device_index current_device_index""", advice))
+        reset_peak_memory_stats set_device_index current_device_index""",
+            advice,
+        )
+    )
     vars(module).update(missing.kinds(f"torch.{name}", "Stream Event StreamContext device", advice))
     return module
 

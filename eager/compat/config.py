@@ -9,8 +9,10 @@ from ...runtime import native
 
 def show():
     """What computes: numpy's version, and the instruction set of the runtime's kernels."""
-    return (f"flambeau on Python {platform.python_version()}, {platform.machine()}\n"
-            f"  - numpy {np.__version__}\n  - CPU capability usage: {native.chosen_instructions()}\n")
+    return (
+        f"flambeau on Python {platform.python_version()}, {platform.machine()}\n"
+        f"  - numpy {np.__version__}\n  - CPU capability usage: {native.chosen_instructions()}\n"
+    )
 
 
 def parallel_info():

@@ -14,5 +14,6 @@ def __getattr__(name):
     if name not in __all__ and name != "Tensor":
         raise AttributeError(f"module 'torch.functional' has no attribute {name!r}; it has: {', '.join(__all__)}")
     from .. import torch_functions
+
     value = globals()[name] = getattr(api, name, None) or getattr(torch_functions, name)
     return value

@@ -60,11 +60,13 @@ class Future:
 
     def add_done_callback(self, callback):
         """`callback(future)` when it is done; an error of the callback is a warning."""
+
         def run(future):
             try:
                 callback(future)
             except Exception as error:
                 warnings.warn(f"a callback of a future raised {type(error).__name__}: {error}", stacklevel=2)
+
         self._when_done(run)
 
     def then(self, callback):
@@ -78,6 +80,7 @@ class Future:
                 following.set_exception(error)
             else:
                 following.set_result(value)
+
         self._when_done(run)
         return following
 
@@ -98,6 +101,7 @@ def collect_all(futures):
         if last:
             failed = next((f._error for f in futures if f._error is not None), None)
             gathered.set_result(futures) if failed is None else gathered.set_exception(failed)
+
     for future in futures:
         future._when_done(one_more)
     if not futures:

@@ -55,11 +55,13 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
         pathlib.Path(part).unlink(missing_ok=True)
 
 
-def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None,
-                             weights_only=True):
+def load_state_dict_from_url(
+    url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None, weights_only=True
+):
     """The object saved at `url`, downloaded once into `model_dir` (default: the cache). With check_hash the file name
     must end in -<hash>.ext and the content's SHA-256 begin with it."""
     from ..serialization import load as load_file
+
     folder = pathlib.Path(model_dir or os.path.join(get_dir(), "checkpoints"))
     name = file_name or os.path.basename(urllib.parse.urlparse(url).path)
     path = folder / name

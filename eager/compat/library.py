@@ -16,8 +16,9 @@ from .operators import entry, find
 def _here(device_types) -> bool:
     """Whether a kernel for these devices (a name, several, or None for all) is one for tensors of this process."""
     names = [device_types] if isinstance(device_types, str) else device_types
-    return names is None or any(name.lower() in ("", "cpu", "default", "compositeimplicitautograd", "compositeexplicitautograd")
-                                for name in names)
+    return names is None or any(
+        name.lower() in ("", "cpu", "default", "compositeimplicitautograd", "compositeexplicitautograd") for name in names
+    )
 
 
 class Library:
@@ -34,8 +35,10 @@ class Library:
         name = op_name if isinstance(op_name, str) else op_name.name
         name = name.partition("::")[2] or name
         if self.ns in ("aten", "prims"):
-            raise RuntimeError(f"Library({self.ns!r}, ...).impl({name!r}): own operators cannot be replaced by name; "
-                               "flambeau.extend registers records with kernels of your own")
+            raise RuntimeError(
+                f"Library({self.ns!r}, ...).impl({name!r}): own operators cannot be replaced by name; "
+                "flambeau.extend registers records with kernels of your own"
+            )
         if _here(dispatch_key or self.dispatch_key):
             entry(f"{self.ns}::{name}").function = fn
 
@@ -68,6 +71,7 @@ class CustomOp:
             if _here(device_types):
                 self._operator.function = fn
             return fn
+
         return register if fn is None else register(fn)
 
     def register_autograd(self, backward, *, setup_context=None):
@@ -83,8 +87,10 @@ def _differentiable(function, backward, setup_context):
         if setup_context is not None:
             setup_context(ctx, args, out)
         return out
-    made = type(function.__name__ + "_function", (Function,),
-                {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+
+    made = type(
+        function.__name__ + "_function", (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    )
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -92,6 +98,7 @@ def _differentiable(function, backward, setup_context):
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return made.apply(*bound.args, **bound.kwargs)
+
     return call
 
 
@@ -109,9 +116,11 @@ def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=No
 
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
     """Keeps a shape function with the operator (which may not exist yet) and returns it."""
+
     def register(function):
         entry(op if isinstance(op, str) else op.name).fake = function
         return function
+
     return register if func is None else register(func)
 
 
@@ -123,6 +132,7 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
         if _here(device_types):
             entry(op if isinstance(op, str) else op.name).function = function
         return function
+
     return register if func is None else register(func)
 
 

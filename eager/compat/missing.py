@@ -7,8 +7,10 @@ def error(symbol, advice="docs/api.md lists what exists"):
 
 def function(symbol, advice="docs/api.md lists what exists"):
     """A function that raises when it is called."""
+
     def absent(*args, **kwargs):
         raise error(symbol, advice)
+
     absent.__name__ = absent.__qualname__ = symbol.rpartition(".")[2]
     absent.__module__ = symbol.rpartition(".")[0]
     absent.__doc__ = f"Raises: {symbol} does not exist here."
@@ -18,14 +20,26 @@ def function(symbol, advice="docs/api.md lists what exists"):
 
 def kind(symbol, advice="docs/api.md lists what exists"):
     """A class that raises when it (or a subclass) is constructed: `isinstance`, `class X(...)` and `X[...]` work."""
+
     def __new__(cls, *args, **kwargs):
         raise error(symbol, advice)
 
     def __init_subclass__(cls, **kwargs):
         """Words after the bases are taken as they are."""
+
     module, _, name = symbol.rpartition(".")
-    return type(name, (), {"__new__": __new__, "__init_subclass__": __init_subclass__, "__class_getitem__": classmethod(_itself),
-                           "__module__": module, "__doc__": f"{symbol} does not exist here.", "missing": symbol})
+    return type(
+        name,
+        (),
+        {
+            "__new__": __new__,
+            "__init_subclass__": __init_subclass__,
+            "__class_getitem__": classmethod(_itself),
+            "__module__": module,
+            "__doc__": f"{symbol} does not exist here.",
+            "missing": symbol,
+        },
+    )
 
 
 def _itself(cls, item):

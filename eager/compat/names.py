@@ -23,8 +23,9 @@ Event = missing.kind("torch.Event", "there is no device with streams here")
 
 def _as_tensor_fullprec(t):
     """A Python number as a tensor of its own precision (float64, int64); anything else as `as_tensor` makes it."""
-    return api.tensor(t, dtype=dtypes.float64 if type(t) is float else dtypes.int64) if type(t) in (float, int) \
-        else api.as_tensor(t)
+    return (
+        api.tensor(t, dtype=dtypes.float64 if type(t) is float else dtypes.int64) if type(t) in (float, int) else api.as_tensor(t)
+    )
 
 
 def get_device_module(device=None):

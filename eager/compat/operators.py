@@ -25,8 +25,10 @@ class Operator:
         if any(map(overrides.own_handler, kinds)):
             return overrides.answers(self, kinds, args, kwargs)
         if self.function is None:
-            raise missing.error(f"torch.ops.{self.name.replace('::', '.')}",
-                                "no kernel is registered for it (C++ extensions of PyTorch cannot be loaded)")
+            raise missing.error(
+                f"torch.ops.{self.name.replace('::', '.')}",
+                "no kernel is registered for it (C++ extensions of PyTorch cannot be loaded)",
+            )
         return self.function(*args, **kwargs)
 
     @property
@@ -121,8 +123,11 @@ class AtenOperator:
         return f"aten::{self.__name__.removesuffix('.default')}"
 
     def __repr__(self):
-        return f"<OpOverload(op='aten.{self._name}', overload='{self._overload}')>" if self._overload else \
-            f"<OpOverloadPacket(op='aten.{self._name}')>"
+        return (
+            f"<OpOverload(op='aten.{self._name}', overload='{self._overload}')>"
+            if self._overload
+            else f"<OpOverloadPacket(op='aten.{self._name}')>"
+        )
 
     def __str__(self):
         return f"aten.{self.__name__}"
@@ -150,6 +155,7 @@ ops = Operators("flambeau.ops", __doc__)
 
 # -- the profiler's blocks, where a program opens and closes them itself
 
+
 def _enter(name, args=None):
     """The open block, for `_record_function_exit`."""
     return _blocks().entered(name, args)
@@ -163,9 +169,13 @@ def _exit(handle):
 
 def _blocks():
     from ..profiler.recorder import record_function
+
     return record_function
 
 
-for _name, _function in (("_record_function_enter", _enter), ("_record_function_enter_new", _enter),
-                         ("_record_function_exit", _exit)):
+for _name, _function in (
+    ("_record_function_enter", _enter),
+    ("_record_function_enter_new", _enter),
+    ("_record_function_exit", _exit),
+):
     entry(f"profiler::{_name}").function = _function

@@ -12,8 +12,14 @@ from ..state import state
 from ..tensor import Tensor
 
 BaseTorchFunctionMode = TorchFunctionMode
-_NAMESPACES = {"torch": "api", "torch.nn.functional": "nn.functional", "torch.linalg": "linalg", "torch.fft": "fft",
-               "torch.special": "special", "torch.Tensor": None}
+_NAMESPACES = {
+    "torch": "api",
+    "torch.nn.functional": "nn.functional",
+    "torch.linalg": "linalg",
+    "torch.fft": "fft",
+    "torch.special": "special",
+    "torch.Tensor": None,
+}
 
 
 def is_tensor_like(inp) -> bool:
@@ -55,6 +61,7 @@ def _get_overloaded_args(relevant_args, get_type_fn=type) -> list:
 
 def wrap_torch_function(dispatcher):
     """A decorator: handlers are asked for the arguments that `dispatcher(*args, **kwargs)` names."""
+
     def decorate(function):
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
@@ -62,7 +69,9 @@ def wrap_torch_function(dispatcher):
             if has_torch_function(relevant):
                 return handle_torch_function(wrapped, relevant, *args, **kwargs)
             return function(*args, **kwargs)
+
         return wrapped
+
     return decorate
 
 
@@ -83,6 +92,7 @@ def get_overridable_functions() -> dict:
 def get_ignored_functions() -> set:
     """Functions of tensors that handlers are never asked about."""
     from .. import api
+
     return {api.tensor, api.as_tensor, api.from_numpy, api.is_tensor}
 
 
@@ -107,7 +117,6 @@ def resolve_name(f) -> str | None:
     if getattr(f, "__name__", "") == "__get__":
         return f"torch.Tensor.{overrides.attribute_of(f)}.__get__"
     return None
-
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
 from typing import Any
 
-PyTree, Context = Any, Any             # names for annotations
+PyTree, Context = Any, Any  # names for annotations
 NodeDef = namedtuple("NodeDef", "type flatten_fn unflatten_fn flatten_with_keys_fn")
 SUPPORTED_NODES = {}
 
@@ -99,9 +99,11 @@ def key_get(obj, kp):
 
 def _keys(flatten, key):
     """A flatten_with_keys function: children by `key` of what names them."""
+
     def flatten_with_keys(tree):
         children, context = flatten(tree)
         return [(key(name), child) for name, child in zip(_names(tree), children)], context
+
     return flatten_with_keys
 
 
@@ -109,8 +111,16 @@ def _names(tree):
     return tree._fields if hasattr(tree, "_fields") else list(tree) if hasattr(tree, "keys") else range(len(tree))
 
 
-def register_pytree_node(cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None,
-                         from_dumpable_context=None, flatten_with_keys_fn=None):
+def register_pytree_node(
+    cls,
+    flatten_fn,
+    unflatten_fn,
+    *,
+    serialized_type_name=None,
+    to_dumpable_context=None,
+    from_dumpable_context=None,
+    flatten_with_keys_fn=None,
+):
     """flatten_fn(x) -> (children, context); unflatten_fn(children, context) -> x; flatten_with_keys_fn(x) -> (pairs of
     key and child, context). ValueError if the class is known already."""
     if cls in SUPPORTED_NODES:
@@ -215,8 +225,10 @@ def _with_path(tree, path, is_leaf):
     kind = _get_node_type(tree)
     flatten = SUPPORTED_NODES[kind].flatten_with_keys_fn
     if flatten is None:
-        raise ValueError(f"Did not find a flatten_with_keys_fn for type: {kind}. Please pass a flatten_with_keys_fn "
-                         "argument to register_pytree_node.")
+        raise ValueError(
+            f"Did not find a flatten_with_keys_fn for type: {kind}. Please pass a flatten_with_keys_fn "
+            "argument to register_pytree_node."
+        )
     for key, child in flatten(tree)[0]:
         yield from _with_path(child, (*path, key), is_leaf)
 

@@ -35,5 +35,5 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
     if sparse_dim < self.dim():
         there = there.flatten(sparse_dim).any(-1)
     places = there.nonzero().t()
-    values = self[tuple(places)] if sparse_dim else self.reshape(1)[:places.shape[1]]
+    values = self[tuple(places)] if sparse_dim else self.reshape(1)[: places.shape[1]]
     return coordinates.sparse_coo_tensor(places, values, self.shape, is_coalesced=True)

@@ -8,18 +8,37 @@ from .. import dtypes
 from ..frontend import creation
 from ..tensor import Tensor
 
-_TOLERANCE = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),
-              "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7)}
+_TOLERANCE = {
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
 
 
-def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False, check_device=True,
-                 check_dtype=True, check_layout=True, check_stride=False, msg=None):
+def assert_close(
+    actual,
+    expected,
+    *,
+    allow_subclasses=True,
+    rtol=None,
+    atol=None,
+    equal_nan=False,
+    check_device=True,
+    check_dtype=True,
+    check_layout=True,
+    check_stride=False,
+    msg=None,
+):
     """AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere; containers go by element.
     Default tolerances by type: https://pytorch.org/docs/stable/testing.html."""
     if (rtol is None) != (atol is None):
         raise ValueError("rtol and atol must both be specified or both be unspecified")
-    options = dict(rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device, check_dtype=check_dtype,
-                   check_stride=check_stride)
+    options = dict(
+        rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device, check_dtype=check_dtype, check_stride=check_stride
+    )
     try:
         _compare(actual, expected, "", options)
     except AssertionError as failed:
@@ -30,8 +49,9 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
 
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
     """The older name: types may differ, NaN equals NaN."""
-    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, check_device=False,
-                 msg=msg or None)
+    assert_close(
+        actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, check_device=False, msg=msg or None
+    )
 
 
 def _compare(actual, expected, where, options):
@@ -56,8 +76,11 @@ def _compare_leaves(actual, expected, where, options):
         raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.")
     a, e = (x.detach() if isinstance(x, Tensor) else creation.as_tensor(x) for x in (actual, expected))
     _check_attributes(a, e, where, options, tensors)
-    rtol, atol = _tolerances(a.dtype, e.dtype, options) if tensors or options["rtol"] is not None \
+    rtol, atol = (
+        _tolerances(a.dtype, e.dtype, options)
+        if tensors or options["rtol"] is not None
         else _tolerances(dtypes.float64 if e.dtype.is_floating_point else e.dtype, e.dtype, options)
+    )
     _check_values(_widened(a), _widened(e), rtol, atol, where, options)
 
 
@@ -97,11 +120,21 @@ def _check_values(a, e, rtol, atol, where, options):
     raise AssertionError(
         f"{where}Tensor-likes are not close!\n\nMismatched elements: {(~same).sum()} / {same.size} "
         f"({100 * (~same).mean():.1f}%)\nGreatest absolute difference: {off[worst]} at index "
-        f"{tuple(map(int, worst))} (up to {atol} allowed; relative: up to {rtol} allowed)")
+        f"{tuple(map(int, worst))} (up to {atol} allowed; relative: up to {rtol} allowed)"
+    )
 
 
-def make_tensor(*shape, dtype, device="cpu", low=None, high=None, requires_grad=False, noncontiguous=False,
-                exclude_zero=False, memory_format=None):
+def make_tensor(
+    *shape,
+    dtype,
+    device="cpu",
+    low=None,
+    high=None,
+    requires_grad=False,
+    noncontiguous=False,
+    exclude_zero=False,
+    memory_format=None,
+):
     """Uniform random values of a shape and type; floats in [-9, 9) and integers in [-9, 10) unless told."""
     shape = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     sizes = (*shape[:-1], 2 * shape[-1]) if noncontiguous and shape else shape

@@ -38,7 +38,7 @@ def _key(version):
     text = ".".join(map(str, version)) if isinstance(version, (tuple, list)) else str(version)
     found = _PARTS.match(text.strip().removeprefix("v").partition("+")[0])
     if not found:
-        return (), (), text                                     # no version: equal to itself, below every release
+        return (), (), text  # no version: equal to itself, below every release
     numbers = [int(n) for n in found[1].split(".")]
     while numbers and not numbers[-1]:
         numbers.pop()

@@ -85,8 +85,14 @@ def utilization(gpu=None):
 
 globals().update(missing.functions("torch.cuda", "make_graphed_callables graph graph_pool_handle", _ADVICE))
 globals().update(missing.kinds("torch.cuda", "CUDAGraph", _ADVICE))
-globals().update(missing.kinds("torch.cuda", """FloatTensor DoubleTensor HalfTensor BFloat16Tensor LongTensor IntTensor
-ShortTensor CharTensor ByteTensor BoolTensor""", "use torch.tensor(..., dtype=..., device='cuda')"))
+globals().update(
+    missing.kinds(
+        "torch.cuda",
+        """FloatTensor DoubleTensor HalfTensor BFloat16Tensor LongTensor IntTensor
+ShortTensor CharTensor ByteTensor BoolTensor""",
+        "use torch.tensor(..., dtype=..., device='cuda')",
+    )
+)
 
 
 def __getattr__(name):

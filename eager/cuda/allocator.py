@@ -84,8 +84,10 @@ def refused(index: int, error) -> str:
     """What is told when the pool has no block: the driver's and our numbers."""
     counts(index).refused += 1
     free, total = cupy().cuda.runtime.memGetInfo()
-    return (f"CUDA out of memory ({error}). GPU {index} has a total capacity of {readable(total)} of which {readable(free)} is "
-            f"free. {readable(counts(index).now)} are held by tensors; torch.cuda.empty_cache() gives back what the pool holds.")
+    return (
+        f"CUDA out of memory ({error}). GPU {index} has a total capacity of {readable(total)} of which {readable(free)} is "
+        f"free. {readable(counts(index).now)} are held by tensors; torch.cuda.empty_cache() gives back what the pool holds."
+    )
 
 
 def readable(nbytes: int) -> str:
@@ -99,7 +101,7 @@ class CudaStorage(UntypedStorage):
     """A block of a GPU's memory, a flat uint8 cupy array; it goes back to the pool with the storage."""
 
     __slots__ = ("block", "last")
-    runtime = None      # set by runtime.py
+    runtime = None  # set by runtime.py
 
     def __init__(self, nbytes: int, place: device, block=None):
         super().__init__(None, nbytes, place)
@@ -198,6 +200,7 @@ _pinned: weakref.WeakSet = weakref.WeakSet()
 def pinned_copy(array: np.ndarray) -> np.ndarray:
     """The same numbers in memory that a GPU copies from without the processor."""
     import cupyx
+
     fresh = cupyx.empty_pinned(array.nbytes, BYTE).view(array.dtype) if array.nbytes else np.empty(0, array.dtype)
     fresh = fresh.reshape(array.shape)
     fresh[...] = array

@@ -39,7 +39,7 @@ class Ufunc:
             return x.astype(dtype or (np.bool_ if self._reduce in ("any", "all") else x.dtype))
         if initial is not None and (x.size == 0 or self.name in ("maximum", "minimum")):
             return self._with(x, axis, keepdims, initial)
-        if x.size == 0 and self.name in ("maximum", "minimum"):     # cupy refuses even where nothing is reduced to nothing
+        if x.size == 0 and self.name in ("maximum", "minimum"):  # cupy refuses even where nothing is reduced to nothing
             return self._with(x, axis, keepdims, 0)
         more = {} if dtype is None else {"dtype": dtype}
         return getattr(cupy(), self._reduce)(x, axis=axis, keepdims=keepdims, **more)
@@ -133,18 +133,23 @@ class _Namespace:
 
 def _checked(name):
     """A factorisation that raises for matrices that have none."""
+
     def run(*args, **kw):
         import cupyx
+
         with cupyx.errstate(linalg="raise"):
             return getattr(cupy().linalg, name)(*args, **kw)
+
     run.__name__ = name
     return run
 
 
 def _either(name):
     """For Python's numbers numpy's own function."""
+
     def run(x, *args, **kw):
         return getattr(cupy() if on_device(x, *args) else np, name)(x, *args, **kw)
+
     run.__name__ = name
     return run
 
@@ -178,15 +183,18 @@ def delete(x, k, axis):
 def _extreme(ufunc):
     def run(x, axis=None, keepdims=False, initial=None):
         return XP.__getattr__(ufunc).reduce(x, axis, None, keepdims, initial)
+
     return run
 
 
 def _place(name):
     """argmax or argmin; of rows that do not exist there are none."""
+
     def run(x, axis=None):
         if x.size == 0 and axis is not None and x.shape[axis]:
             return cupy().empty([n for d, n in enumerate(x.shape) if d != axis % x.ndim], np.int64)
         return getattr(cupy(), name)(x, axis=axis)
+
     run.__name__ = name
     return run
 
@@ -199,7 +207,7 @@ def multiply_at(x, index, value):
     waiting = cupy().arange(places.size)
     while waiting.size:
         last = cupy().empty(x.size, np.int64)
-        last[places[waiting]] = waiting             # whichever is written last
+        last[places[waiting]] = waiting  # whichever is written last
         now = last[places[waiting]] == waiting
         chosen = waiting[now]
         flat[places[chosen]] = flat[places[chosen]] * values[chosen]
@@ -242,8 +250,15 @@ def chebval(x, c):
     return c0 + c1 * x
 
 
-_UFUNCS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all",
-           "logaddexp": None}
+_UFUNCS = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_or": "any",
+    "logical_and": "all",
+    "logaddexp": None,
+}
 _FACTORS = ("inv", "solve", "cholesky", "eigh", "eig", "svd", "qr", "det", "slogdet")
 
 
@@ -254,14 +269,27 @@ class Xp(_Namespace):
         super().__init__(cupy, **{name: Ufunc(name, reduce) for name, reduce in _UFUNCS.items()})
         self._own.update(
             {f.__name__: f for f in (where, copyto, asarray, array, delete, tile)},
-            max=_extreme("maximum"), min=_extreme("minimum"), argmax=_place("argmax"), argmin=_place("argmin"),
-            prod=_either("prod"), argsort=_either("argsort"), broadcast_shapes=np.broadcast_shapes, dtype=np.dtype,
-            generic=np.generic, errstate=lambda **_: contextlib.nullcontext(), ufunc=Ufunc, finfo=np.finfo, iinfo=np.iinfo,
+            max=_extreme("maximum"),
+            min=_extreme("minimum"),
+            argmax=_place("argmax"),
+            argmin=_place("argmin"),
+            prod=_either("prod"),
+            argsort=_either("argsort"),
+            broadcast_shapes=np.broadcast_shapes,
+            dtype=np.dtype,
+            generic=np.generic,
+            errstate=lambda **_: contextlib.nullcontext(),
+            ufunc=Ufunc,
+            finfo=np.finfo,
+            iinfo=np.iinfo,
             linalg=_Namespace(lambda: cupy().linalg, LinAlgError=np.linalg.LinAlgError, **{n: _checked(n) for n in _FACTORS}),
             lib=types.SimpleNamespace(stride_tricks=types.SimpleNamespace(as_strided=as_strided)),
-            polynomial=types.SimpleNamespace(chebyshev=types.SimpleNamespace(
-                chebval=chebval, chebinterpolate=np.polynomial.chebyshev.chebinterpolate)),
-            shape=lambda x: x.shape if is_array(x) else np.shape(x), ndim=lambda x: x.ndim if is_array(x) else np.ndim(x))
+            polynomial=types.SimpleNamespace(
+                chebyshev=types.SimpleNamespace(chebval=chebval, chebinterpolate=np.polynomial.chebyshev.chebinterpolate)
+            ),
+            shape=lambda x: x.shape if is_array(x) else np.shape(x),
+            ndim=lambda x: x.ndim if is_array(x) else np.ndim(x),
+        )
 
 
 XP = Xp()

@@ -72,9 +72,12 @@ def stored(t: Tensor, value, inputs=()) -> None:
 def lies(value, strides) -> bool:
     """Whether an array without gaps has these strides (in elements)."""
     step = value.dtype.itemsize
-    return value.size == 0 or value.size * step == value.nbytes and all(
-        n == 1 or have == want * step for n, have, want in zip(value.shape, value.strides, strides)
-    ) and sum((n - 1) * s for n, s in zip(value.shape, value.strides)) + step == value.nbytes
+    return (
+        value.size == 0
+        or value.size * step == value.nbytes
+        and all(n == 1 or have == want * step for n, have, want in zip(value.shape, value.strides, strides))
+        and sum((n - 1) * s for n, s in zip(value.shape, value.strides)) + step == value.nbytes
+    )
 
 
 def give_memory(t: Tensor) -> None:

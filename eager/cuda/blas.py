@@ -20,9 +20,13 @@ from .find_cupy import cupy
 _R16F, _R32F, _R64F, _C32F, _C64F, _R16BF = 2, 0, 1, 4, 5, 14
 _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_TF32 = 68, 70, 77
 _DEFAULT_ALGORITHM = -1
-_KINDS = {"float16": (_R16F, _COMPUTE_32F, np.float32), "float32": (_R32F, _COMPUTE_32F, np.float32),
-          "float64": (_R64F, _COMPUTE_64F, np.float64), "complex64": (_C32F, _COMPUTE_32F, np.complex64),
-          "complex128": (_C64F, _COMPUTE_64F, np.complex128)}
+_KINDS = {
+    "float16": (_R16F, _COMPUTE_32F, np.float32),
+    "float32": (_R32F, _COMPUTE_32F, np.float32),
+    "float64": (_R64F, _COMPUTE_64F, np.float64),
+    "complex64": (_C32F, _COMPUTE_32F, np.complex64),
+    "complex128": (_C64F, _COMPUTE_64F, np.complex128),
+}
 _BFLOAT16 = (_R16BF, _COMPUTE_32F, np.float32)
 
 
@@ -105,6 +109,7 @@ def batch_step(x):
 def call(out, left, right, m, n, k, count, kind):
     """out (column-major m x n) = left (m x k) @ right (k x n), `count` times."""
     from cupy_backends.cuda.libs import cublas
+
     number, compute, scalar = kind
     if compute == _COMPUTE_32F and number == _R32F and tf32_allowed():
         compute = _COMPUTE_TF32
@@ -112,9 +117,29 @@ def call(out, left, right, m, n, k, count, kind):
     handle = cupy().cuda.get_cublas_handle()
     turns = [1 if turned else 0 for _, turned, _, _ in (left, right)]
     cublas.gemmStridedBatchedEx(
-        handle, *turns, m, n, k, one.ctypes.data, left[0].data.ptr, number, left[2], left[3],
-        right[0].data.ptr, number, right[2], right[3], zero.ctypes.data, out.data.ptr, number, m, m * n, count, compute,
-        _DEFAULT_ALGORITHM)
+        handle,
+        *turns,
+        m,
+        n,
+        k,
+        one.ctypes.data,
+        left[0].data.ptr,
+        number,
+        left[2],
+        left[3],
+        right[0].data.ptr,
+        number,
+        right[2],
+        right[3],
+        zero.ctypes.data,
+        out.data.ptr,
+        number,
+        m,
+        m * n,
+        count,
+        compute,
+        _DEFAULT_ALGORITHM,
+    )
 
 
 def gemm(a, b, dtype):

@@ -91,11 +91,19 @@ def get_device_properties(device=None):
     found = find_cupy.cupy().cuda.runtime.getDeviceProperties(index_of(device))
     name = found["name"].decode() if isinstance(found["name"], bytes) else found["name"]
     return SimpleNamespace(
-        name=name, major=found["major"], minor=found["minor"], total_memory=found["totalGlobalMem"],
-        multi_processor_count=found["multiProcessorCount"], warp_size=found["warpSize"],
-        max_threads_per_multi_processor=found["maxThreadsPerMultiProcessor"], L2_cache_size=found["l2CacheSize"],
-        shared_memory_per_block=found["sharedMemPerBlock"], regs_per_multiprocessor=found["regsPerMultiprocessor"],
-        is_integrated=found["integrated"], is_multi_gpu_board=found["isMultiGpuBoard"])
+        name=name,
+        major=found["major"],
+        minor=found["minor"],
+        total_memory=found["totalGlobalMem"],
+        multi_processor_count=found["multiProcessorCount"],
+        warp_size=found["warpSize"],
+        max_threads_per_multi_processor=found["maxThreadsPerMultiProcessor"],
+        L2_cache_size=found["l2CacheSize"],
+        shared_memory_per_block=found["sharedMemPerBlock"],
+        regs_per_multiprocessor=found["regsPerMultiprocessor"],
+        is_integrated=found["integrated"],
+        is_multi_gpu_board=found["isMultiGpuBoard"],
+    )
 
 
 def get_device_name(device=None) -> str:

@@ -25,6 +25,7 @@ from .array_module import XP, is_array
 def run(op, args, outs) -> tuple:
     """The values of the outputs; None if there is no kernel."""
     from . import special_kernels
+
     kernel = special_kernels.KERNELS.get(op.name)
     found = kernel(op, args, outs) if kernel is not None else NotImplemented
     if found is NotImplemented:
@@ -101,9 +102,7 @@ class WholeLoader:
 
 def loaders(op, args, kind=GridLoader) -> list:
     return [
-        kind(a) if isinstance(a, Tensor)
-        else tuple(map(kind, a)) if p.role == "tensors" and a is not None
-        else number(a)
+        kind(a) if isinstance(a, Tensor) else tuple(map(kind, a)) if p.role == "tensors" and a is not None else number(a)
         for p, a in zip(op.params, args)
     ]
 
@@ -111,8 +110,10 @@ def loaders(op, args, kind=GridLoader) -> list:
 def grid(sizes, before: int = 0, after: int = 0) -> tuple:
     """Broadcastable int64 index arrays over `sizes`, among `before` + len + `after` dimensions."""
     ndim = before + len(sizes) + after
-    return tuple(cupy().arange(n, dtype=np.int64).reshape(tuple(-1 if k == before + d else 1 for k in range(ndim)))
-                 for d, n in enumerate(sizes))
+    return tuple(
+        cupy().arange(n, dtype=np.int64).reshape(tuple(-1 if k == before + d else 1 for k in range(ndim)))
+        for d, n in enumerate(sizes)
+    )
 
 
 def run_loop(op, args, outs):
@@ -154,8 +155,11 @@ def run_scan(op, args, outs):
 
 def run_scatter(op, args, outs):
     base = args[0]
-    out = (loaded(base).copy() if isinstance(base, Tensor)
-           else cupy().zeros(tuple(outs[0]._sizes), narrow_floats.kernel_type(outs[0]._dtype)))
+    out = (
+        loaded(base).copy()
+        if isinstance(base, Tensor)
+        else cupy().zeros(tuple(outs[0]._sizes), narrow_floats.kernel_type(outs[0]._dtype))
+    )
     view = op.cache.get("view")
     if view is not None:
         return written_through(view, out, args)
@@ -185,8 +189,9 @@ def written_through(view, out, args):
         dtype = narrow_floats.kernel_type(view.types(base, *args[2:])[1])
         offset = offset * step // dtype.itemsize
     if 0 not in sizes:
-        target = cupy().ndarray(tuple(sizes), dtype, out.data + offset * dtype.itemsize,
-                                tuple(s * dtype.itemsize for s in strides))
+        target = cupy().ndarray(
+            tuple(sizes), dtype, out.data + offset * dtype.itemsize, tuple(s * dtype.itemsize for s in strides)
+        )
         value = loaded(value) if isinstance(value, Tensor) else value
         target[...] = value.astype(dtype, copy=False) if is_array(value) else value
     return out
@@ -208,6 +213,7 @@ def run_random(op, args, outs):
 
 def _single():
     from .. import dtypes
+
     return dtypes.float32
 
 
@@ -223,6 +229,12 @@ def run_extern(op, args, outs):
     return run_ported(op.fn, args)
 
 
-_BY_KIND = {"MAP": run_map, "REDUCE": run_reduce, "SCAN": run_scan, "SCATTER": run_scatter, "RANDOM": run_random,
-            "EXTERN": run_extern}
+_BY_KIND = {
+    "MAP": run_map,
+    "REDUCE": run_reduce,
+    "SCAN": run_scan,
+    "SCATTER": run_scatter,
+    "RANDOM": run_random,
+    "EXTERN": run_extern,
+}
 __all__ = ["broadcast_shapes", "run"]

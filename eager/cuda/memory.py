@@ -73,9 +73,10 @@ def memory_stats(device=None) -> dict:
     held, reserved = _counts(device), memory_reserved(device)
     found = {"num_alloc_retries": 0, "num_ooms": held.refused}
     for kind, now, peak, given, back in (
-            ("allocated_bytes", held.now, held.peak, held.given, held.back),
-            ("active_bytes", held.now, held.peak, held.given, held.back),
-            ("reserved_bytes", reserved, held.pool_peak, held.pool_peak, held.pool_peak - reserved)):
+        ("allocated_bytes", held.now, held.peak, held.given, held.back),
+        ("active_bytes", held.now, held.peak, held.given, held.back),
+        ("reserved_bytes", reserved, held.pool_peak, held.pool_peak, held.pool_peak - reserved),
+    ):
         for name, value in (("current", now), ("peak", peak), ("allocated", given), ("freed", back)):
             found[f"{kind}.all.{name}"] = value
     found["allocation.all.current"] = held.blocks
@@ -84,8 +85,12 @@ def memory_stats(device=None) -> dict:
 
 def memory_summary(device=None, abbreviated: bool = False) -> str:
     """A few lines for people."""
-    rows = [("held by tensors", memory_allocated(device)), ("at most", max_memory_allocated(device)),
-            ("in the pool", memory_reserved(device)), ("at most", max_memory_reserved(device))]
+    rows = [
+        ("held by tensors", memory_allocated(device)),
+        ("at most", max_memory_allocated(device)),
+        ("in the pool", memory_reserved(device)),
+        ("at most", max_memory_reserved(device)),
+    ]
     return "\n".join(f"{what:16} {readable(size):>12}" for what, size in rows)
 
 

@@ -18,7 +18,7 @@ from . import blas
 from .find_cupy import cupy
 from .array_module import XP
 
-_ROOT = __name__.rsplit(".", 2)[0]      # "flambeau.eager"
+_ROOT = __name__.rsplit(".", 2)[0]  # "flambeau.eager"
 
 
 class Absent:
@@ -42,9 +42,12 @@ def _contiguous(x):
 
 _INSTEAD = {
     id(native): Absent("native", empty=lambda shape, dtype: cupy().empty(shape, dtype)),
-    id(copy_gather): Absent("moves", copied=_contiguous, contiguous_copy=lambda x: x.copy(order="C"),
-                      converted=lambda x, dtype: NotImplemented),
-    id(elementwise): Absent("maps"), id(kernels): Absent("jobs"), id(np): XP,
+    id(copy_gather): Absent(
+        "moves", copied=_contiguous, contiguous_copy=lambda x: x.copy(order="C"), converted=lambda x, dtype: NotImplemented
+    ),
+    id(elementwise): Absent("maps"),
+    id(kernels): Absent("jobs"),
+    id(np): XP,
     id(products.numpy_product): blas.product,
 }
 _copies: dict = {}
@@ -55,8 +58,12 @@ def ported(function):
     found = _copies.get(function)
     if found is None:
         found = _copies[function] = types.FunctionType(
-            function.__code__, {"__builtins__": __builtins__}, function.__name__, function.__defaults__, None
-            if function.__closure__ is None else tuple(types.CellType() for _ in function.__closure__))
+            function.__code__,
+            {"__builtins__": __builtins__},
+            function.__name__,
+            function.__defaults__,
+            None if function.__closure__ is None else tuple(types.CellType() for _ in function.__closure__),
+        )
         found.__kwdefaults__ = function.__kwdefaults__
         for own, cell in zip(found.__closure__ or (), function.__closure__ or ()):
             own.cell_contents = port(cell.cell_contents)
@@ -93,8 +100,12 @@ def port(value):
         return functools.partial(port(value.func), *map(port, value.args), **value.keywords)
     if isinstance(value, types.ModuleType):
         return _Module(value) if value.__name__.startswith(_ROOT + ".ops") or value.__name__ == _ROOT + ".prims" else value
-    if isinstance(value, np.ufunc) or callable(value) and getattr(value, "__module__", "").split(".")[0] == "numpy" \
-            and not isinstance(value, type):
+    if (
+        isinstance(value, np.ufunc)
+        or callable(value)
+        and getattr(value, "__module__", "").split(".")[0] == "numpy"
+        and not isinstance(value, type)
+    ):
         return getattr(XP, value.__name__)
     if isinstance(value, types.FunctionType) and value.__module__.startswith((_ROOT + ".ops", _ROOT + ".prims")):
         return port(value.__wrapped__) if hasattr(value, "__wrapped__") else ported(value)

@@ -29,6 +29,7 @@ def cast(x, dtype):
 
 def erf(x):
     from cupyx.scipy.special import erf as function
+
     x = XP.asarray(x)
     return function(x).astype(x.dtype, copy=False) if x.dtype.kind == "f" else function(x.astype(np.float32))
 
@@ -70,16 +71,18 @@ _PHILOX = """
 
 @functools.lru_cache(None)
 def _philox_kernel():
-    return cupy().ElementwiseKernel("uint64 seed, uint64 ordinal, int64 element, int32 word", "int64 out", _PHILOX,
-                                    "flambeau_philox")
+    return cupy().ElementwiseKernel(
+        "uint64 seed, uint64 ordinal, int64 element, int32 word", "int64 out", _PHILOX, "flambeau_philox"
+    )
 
 
 def philox(seed, ordinal, index, word):
     """One word of Philox4x32-10 per element, 0 .. 2**32 - 1, in one kernel."""
     mask = 2**64 - 1
     index = XP.asarray(index)
-    return _philox_kernel()(np.uint64(int(seed) & mask), np.uint64(int(ordinal) & mask), index.astype(np.int64, copy=False),
-                            np.int32(word))
+    return _philox_kernel()(
+        np.uint64(int(seed) & mask), np.uint64(int(ordinal) & mask), index.astype(np.int64, copy=False), np.int32(word)
+    )
 
 
 class CupyVocabulary:
@@ -109,6 +112,7 @@ class CupyVocabulary:
 def _bound(prim):
     def cell(*args):
         return port(prim.numpy)(*args)
+
     cell.__name__ = prim.name
     return staticmethod(cell)
 
@@ -124,8 +128,15 @@ def combine(name, x, axes) -> tuple:
     return port(COMBINES[name].reduce)(x, axes)
 
 
-_SCANS = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and",
-          "logsumexp": "logaddexp"}
+_SCANS = {
+    "sum": "add",
+    "prod": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+    "any": "logical_or",
+    "all": "logical_and",
+    "logsumexp": "logaddexp",
+}
 
 
 def accumulate(name, x, dim):

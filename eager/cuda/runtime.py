@@ -62,8 +62,11 @@ class CudaRuntime:
         with on(t._device.index):
             Checks.look()
             host = memory(t).get()
-        return np.ascontiguousarray(host).reshape(host.shape).view(t._dtype.numpy) if host.ndim else \
-            np.asarray(host).reshape(1).view(t._dtype.numpy).reshape(())
+        return (
+            np.ascontiguousarray(host).reshape(host.shape).view(t._dtype.numpy)
+            if host.ndim
+            else np.asarray(host).reshape(1).view(t._dtype.numpy).reshape(())
+        )
 
     def write(self, t: Tensor, value: np.ndarray) -> None:
         """Numbers of the host into a tensor."""
@@ -95,8 +98,13 @@ class CudaRuntime:
                 return
             value = loaded(source)
             kind = narrow_floats.memory_type(target._dtype)
-            memory(target)[...] = (narrow_floats.encoded(value, target._dtype) if target._dtype in narrow_floats.BITS
-                                   else value if value.dtype == kind else value.astype(kind))
+            memory(target)[...] = (
+                narrow_floats.encoded(value, target._dtype)
+                if target._dtype in narrow_floats.BITS
+                else value
+                if value.dtype == kind
+                else value.astype(kind)
+            )
 
     # -- ops
 
@@ -137,7 +145,7 @@ class CudaRuntime:
         made = made if isinstance(made, tuple) else (made,)
         shared = [t._storage for t in _tensors(args)]
         for t, value in zip(outs, made):
-            if t._device.type == "cpu":         # a number that an optimizer counts on the host
+            if t._device.type == "cpu":  # a number that an optimizer counts on the host
                 t._array, t._storage = value._array, None
                 continue
             fits = value._array is None and tuple(value._strides) == tuple(t._strides) and value.storage_offset() == 0
@@ -166,8 +174,9 @@ class CudaRuntime:
         """A tensor over memory that somebody else shows by `__cuda_array_interface__`."""
         array = find_cupy.cupy().asarray(source)
         step = array.itemsize
-        t = fake_tensor(array.shape, [s // step for s in array.strides], dtypes.from_numpy(array.dtype),
-                        device("cuda", array.device.id))
+        t = fake_tensor(
+            array.shape, [s // step for s in array.strides], dtypes.from_numpy(array.dtype), device("cuda", array.device.id)
+        )
         span = 0 if array.size == 0 else sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + step
         t._storage = CudaStorage.holding(array, t._device, span)
         return t
@@ -213,16 +222,17 @@ class CudaRuntime:
         """To, from and between GPUs."""
         if target._device.type != "cuda" or source._device.type != "cuda":
             move(source, target)
-            if is_pinned(source._storage):      # the copy may go on behind the call: the memory lives as long
+            if is_pinned(source._storage):  # the copy may go on behind the call: the memory lives as long
                 Pending.keep(source._array)
             return
         with on(target._device.index):
             give_memory(target)
-            memory(target)[...] = memory(source).copy()     # cupy copies to the GPU that is current
+            memory(target)[...] = memory(source).copy()  # cupy copies to the GPU that is current
 
 
 def _own() -> dict:
     from . import special_kernels
+
     return special_kernels.KERNELS
 
 

@@ -22,6 +22,7 @@ def kernel(*names):
     def add(function):
         KERNELS.update(dict.fromkeys(names, function))
         return function
+
     return add
 
 
@@ -47,7 +48,9 @@ def _full(op, args, outs):
         return NotImplemented
     if t._dtype in narrow_floats.BITS:
         value = np.asarray(value, t._dtype.numpy).reshape(1).view(narrow_floats.BITS[t._dtype])[0]
-    return cupy().full(tuple(t._sizes), np.asarray(value).astype(narrow_floats.memory_type(t._dtype))[()], narrow_floats.memory_type(t._dtype))
+    return cupy().full(
+        tuple(t._sizes), np.asarray(value).astype(narrow_floats.memory_type(t._dtype))[()], narrow_floats.memory_type(t._dtype)
+    )
 
 
 @kernel("empty")
@@ -135,13 +138,26 @@ _HALVES = (dtypes.float16, *narrow_floats.BITS)
 # -- functions that cupyx has
 
 
-_SPECIAL = {"lgamma": "gammaln", "digamma": "digamma", "zeta": "zeta", "igamma": "gammainc", "igammac": "gammaincc", "i0": "i0",
-            "i0e": "i0e", "i1": "i1", "i1e": "i1e", "erfcx": "erfcx", "erfinv": "erfinv", "polygamma": "polygamma"}
+_SPECIAL = {
+    "lgamma": "gammaln",
+    "digamma": "digamma",
+    "zeta": "zeta",
+    "igamma": "gammainc",
+    "igammac": "gammaincc",
+    "i0": "i0",
+    "i0e": "i0e",
+    "i1": "i1",
+    "i1e": "i1e",
+    "erfcx": "erfcx",
+    "erfinv": "erfinv",
+    "polygamma": "polygamma",
+}
 
 
 @kernel(*_SPECIAL)
 def _special(op, args, outs):
     from cupyx.scipy import special
+
     kind = np.dtype(np.float64) if outs[0]._dtype is dtypes.float64 else np.dtype(np.float32)
     function = getattr(special, _SPECIAL[op.name])
     arrays = [loaded(a).astype(kind, copy=False) if isinstance(a, Tensor) else a for a in args]

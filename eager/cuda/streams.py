@@ -22,8 +22,11 @@ class Stream:
         index = index_of(device)
         with on(index):
             if inner is None:
-                inner = (_cupy().Stream(non_blocking=True, priority=priority) if stream_ptr is None
-                         else _cupy().ExternalStream(stream_ptr, index))
+                inner = (
+                    _cupy().Stream(non_blocking=True, priority=priority)
+                    if stream_ptr is None
+                    else _cupy().ExternalStream(stream_ptr, index)
+                )
         self.inner, self.device, self.priority = inner, devices.device("cuda", index), priority
 
     @property
@@ -170,4 +173,5 @@ def stream(stream) -> StreamContext:
 
 def is_current_stream_capturing() -> bool:
     from .gpus import is_initialized
+
     return is_initialized() and current_stream().inner.is_capturing()

@@ -6,8 +6,16 @@ from .categorical import Categorical
 from .constraint_registry import biject_to, transform_to
 from .continuous_bernoulli import ContinuousBernoulli
 from .counts import Binomial, Geometric, Multinomial, NegativeBinomial, Poisson
-from .derived import (Gumbel, Kumaraswamy, LogitRelaxedBernoulli, LogNormal, Pareto, RelaxedBernoulli,
-                      RelaxedOneHotCategorical, Weibull)
+from .derived import (
+    Gumbel,
+    Kumaraswamy,
+    LogitRelaxedBernoulli,
+    LogNormal,
+    Pareto,
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
+    Weibull,
+)
 from .dirichlet import Beta, Dirichlet
 from .distribution import Distribution, ExponentialFamily
 from .gamma import Chi2, Gamma

@@ -50,16 +50,30 @@ def _between(constraint):
 
 for _registry in (biject_to, transform_to):
     _registry.register(c.real, lambda constraint: t.identity_transform)
-    _registry.register(c.independent, lambda constraint, own=_registry: t.IndependentTransform(
-        own(constraint.base_constraint), constraint.reinterpreted_batch_ndims))
-    for _kind, _make in ((c.greater_than, _above), (c.greater_than_eq, _above), (c.less_than, _below),
-                         (c.interval, _between), (c.half_open_interval, _between)):
+    _registry.register(
+        c.independent,
+        lambda constraint, own=_registry: t.IndependentTransform(
+            own(constraint.base_constraint), constraint.reinterpreted_batch_ndims
+        ),
+    )
+    for _kind, _make in (
+        (c.greater_than, _above),
+        (c.greater_than_eq, _above),
+        (c.less_than, _below),
+        (c.interval, _between),
+        (c.half_open_interval, _between),
+    ):
         _registry.register(_kind, _make)
     _registry.register(c.corr_cholesky, lambda constraint: t.CorrCholeskyTransform())
-    _registry.register(c.cat, lambda constraint, own=_registry: t.CatTransform(
-        [own(part) for part in constraint.cseq], constraint.dim, constraint.lengths))
-    _registry.register(c.stack, lambda constraint, own=_registry: t.StackTransform(
-        [own(part) for part in constraint.cseq], constraint.dim))
+    _registry.register(
+        c.cat,
+        lambda constraint, own=_registry: t.CatTransform(
+            [own(part) for part in constraint.cseq], constraint.dim, constraint.lengths
+        ),
+    )
+    _registry.register(
+        c.stack, lambda constraint, own=_registry: t.StackTransform([own(part) for part in constraint.cseq], constraint.dim)
+    )
 biject_to.register(c.simplex, lambda constraint: t.StickBreakingTransform())
 transform_to.register(c.simplex, lambda constraint: t.SoftmaxTransform())
 transform_to.register(c.lower_cholesky, lambda constraint: t.LowerCholeskyTransform())

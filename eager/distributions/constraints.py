@@ -2,11 +2,39 @@
 
 from .. import api
 
-__all__ = ["Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than",
-           "greater_than_eq", "independent", "integer_interval", "interval", "half_open_interval", "is_dependent",
-           "less_than", "lower_cholesky", "lower_triangular", "multinomial", "nonnegative", "nonnegative_integer",
-           "one_hot", "positive", "positive_definite", "positive_integer", "positive_semidefinite", "real",
-           "real_vector", "simplex", "square", "stack", "symmetric", "unit_interval"]
+__all__ = [
+    "Constraint",
+    "boolean",
+    "cat",
+    "corr_cholesky",
+    "dependent",
+    "dependent_property",
+    "greater_than",
+    "greater_than_eq",
+    "independent",
+    "integer_interval",
+    "interval",
+    "half_open_interval",
+    "is_dependent",
+    "less_than",
+    "lower_cholesky",
+    "lower_triangular",
+    "multinomial",
+    "nonnegative",
+    "nonnegative_integer",
+    "one_hot",
+    "positive",
+    "positive_definite",
+    "positive_integer",
+    "positive_semidefinite",
+    "real",
+    "real_vector",
+    "simplex",
+    "square",
+    "stack",
+    "symmetric",
+    "unit_interval",
+]
 
 
 class Constraint:
@@ -28,8 +56,10 @@ class _Dependent(Constraint):
         self.is_discrete, self.event_dim = is_discrete, event_dim
 
     def __call__(self, *, is_discrete=None, event_dim=None):
-        return _Dependent(is_discrete=self.is_discrete if is_discrete is None else is_discrete,
-                          event_dim=self.event_dim if event_dim is None else event_dim)
+        return _Dependent(
+            is_discrete=self.is_discrete if is_discrete is None else is_discrete,
+            event_dim=self.event_dim if event_dim is None else event_dim,
+        )
 
     def check(self, x):
         raise ValueError("Cannot determine validity of dependent constraint")
@@ -199,6 +229,7 @@ class _PositiveSemidefinite(_Symmetric):
         if not bool(symmetric.all()):
             return symmetric
         from .. import linalg
+
         return (linalg.eigvalsh(value) >= -api.finfo(value.dtype).eps * 100).all(-1)
 
 
@@ -208,6 +239,7 @@ class _PositiveDefinite(_Symmetric):
         if not bool(symmetric.all()):
             return symmetric
         from .. import linalg
+
         return linalg.cholesky_ex(value).info.eq(0)
 
 

@@ -73,7 +73,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         far, p, _ = self._fl_far()
-        inside = api.where(far, (p ** value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1), value)
+        inside = api.where(far, (p**value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1), value)
         return api.where(value <= 0, 0.0, api.where(value >= 1, 1.0, inside))
 
     def icdf(self, value):

@@ -24,8 +24,9 @@ class Geometric(ProbsOrLogits, Distribution):
         self._fl_take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
         if self._validate_args and probs is not None and not holds(self.probs > 0):
-            raise ValueError(f"Expected parameter probs of distribution {self!r} to be positive but found invalid "
-                             f"values:\n{self.probs}")
+            raise ValueError(
+                f"Expected parameter probs of distribution {self!r} to be positive but found invalid values:\n{self.probs}"
+            )
 
     mean = property(lambda self: 1.0 / self.probs - 1.0)
     mode = property(lambda self: api.zeros_like(self.probs))
@@ -74,8 +75,11 @@ class Poisson(ExponentialFamily):
 class Binomial(ProbsOrLogits, Distribution):
     """Successes in `total_count` trials. `total_count`, and `probs` (of a success) or `logits`: broadcast to the batch shape."""
 
-    arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval,
-                       "logits": constraints.real}
+    arg_constraints = {
+        "total_count": constraints.nonnegative_integer,
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
     has_enumerate_support = True
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
@@ -83,8 +87,10 @@ class Binomial(ProbsOrLogits, Distribution):
         if given is not None:
             self.total_count, given = broadcast_all(total_count, given)
             self.total_count = self.total_count.to(given.dtype)
-        self._fl_take(given if logits is None else None, given if logits is not None and probs is None else
-                   (logits if probs is not None else None))
+        self._fl_take(
+            given if logits is None else None,
+            given if logits is not None and probs is None else (logits if probs is not None else None),
+        )
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
@@ -123,8 +129,11 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
     """Successes before `total_count` failures. `total_count`, and `probs` (of a success, in [0, 1)) or `logits`: broadcast to
     the batch shape."""
 
-    arg_constraints = {"total_count": constraints.greater_than_eq(0),
-                       "probs": constraints.half_open_interval(0.0, 1.0), "logits": constraints.real}
+    arg_constraints = {
+        "total_count": constraints.greater_than_eq(0),
+        "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }
     support = constraints.nonnegative_integer
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None):
@@ -192,5 +201,4 @@ class Multinomial(OverCategories):
         n, p = self.total_count, self.probs
         counts = api.arange(1, n + 1, dtype=p.dtype).reshape((-1,) + (1,) * p.dim())
         weights = Binomial(n, probs=p, validate_args=False).log_prob(counts).exp()
-        return (n * self._categorical.entropy() - math.lgamma(n + 1)
-                + (weights * api.lgamma(counts + 1)).sum((0, -1)))
+        return n * self._categorical.entropy() - math.lgamma(n + 1) + (weights * api.lgamma(counts + 1)).sum((0, -1))

@@ -146,8 +146,11 @@ class Kumaraswamy(TransformedDistribution):
     def __init__(self, concentration1, concentration0, validate_args=None):
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         base = Uniform(api.zeros_like(self.concentration0), api.ones_like(self.concentration0), validate_args=False)
-        parts = [PowerTransform(self.concentration0.reciprocal()), AffineTransform(1.0, -1.0),
-                 PowerTransform(self.concentration1.reciprocal())]
+        parts = [
+            PowerTransform(self.concentration0.reciprocal()),
+            AffineTransform(1.0, -1.0),
+            PowerTransform(self.concentration1.reciprocal()),
+        ]
         super().__init__(base, parts, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
@@ -212,8 +215,7 @@ class RelaxedBernoulli(TransformedDistribution):
     support, has_rsample = constraints.unit_interval, True
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
-        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(),
-                         validate_args=validate_args)
+        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args)
 
     temperature = property(lambda self: self.base_dist.temperature)
     logits = property(lambda self: self.base_dist.logits)
@@ -230,7 +232,6 @@ class ExpRelaxedCategorical(OverCategories):
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         self._categorical, self.temperature = Categorical(probs, logits), temperature
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
-
 
     def rsample(self, sample_shape=Size()):
         u = clamp_probs(api.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))

@@ -51,8 +51,7 @@ class Dirichlet(ExponentialFamily):
     def entropy(self):
         a, k = self.concentration, self.concentration.size(-1)
         total = a.sum(-1)
-        return (api.lgamma(a).sum(-1) - api.lgamma(total) - (k - total) * api.digamma(total)
-                - ((a - 1.0) * api.digamma(a)).sum(-1))
+        return api.lgamma(a).sum(-1) - api.lgamma(total) - (k - total) * api.digamma(total) - ((a - 1.0) * api.digamma(a)).sum(-1)
 
 
 class Beta(ExponentialFamily):
@@ -63,8 +62,7 @@ class Beta(ExponentialFamily):
     support, has_rsample = constraints.unit_interval, True
 
     def __init__(self, concentration1, concentration0, validate_args=None):
-        self._dirichlet = Dirichlet(api.stack(broadcast_all(concentration1, concentration0), -1),
-                                    validate_args=validate_args)
+        self._dirichlet = Dirichlet(api.stack(broadcast_all(concentration1, concentration0), -1), validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):

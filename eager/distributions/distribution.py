@@ -37,8 +37,11 @@ class Distribution:
         try:
             wanted = self.arg_constraints
         except AttributeError:
-            warnings.warn(f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or "
-                          "initialize the distribution with `validate_args=False` to turn off validation.", stacklevel=3)
+            warnings.warn(
+                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or "
+                "initialize the distribution with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
             return
         for name, constraint in wanted.items():
             lazy = isinstance(getattr(type(self), name, None), lazy_property)
@@ -47,9 +50,11 @@ class Distribution:
             value = getattr(self, name)
             valid = constraint.check(value)
             if not holds(valid):
-                raise ValueError(f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of "
-                                 f"distribution {self!r} to satisfy the constraint {constraint!r}, but found invalid "
-                                 f"values:\n{value}")
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of "
+                    f"distribution {self!r} to satisfy the constraint {constraint!r}, but found invalid "
+                    f"values:\n{value}"
+                )
 
     def expand(self, batch_shape, _instance=None):
         """The same distribution over a larger batch: parameters are expanded."""
@@ -58,7 +63,7 @@ class Distribution:
         for name in self._parameters():
             value = self.__dict__.get(name)
             if isinstance(value, Tensor):
-                event = value.shape[len(self._batch_shape):]
+                event = value.shape[len(self._batch_shape) :]
                 setattr(new, name, value.expand(batch_shape + event))
         Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
         new._validate_args = self._validate_args
@@ -142,23 +147,24 @@ class Distribution:
             raise ValueError("The value argument to log_prob must be a Tensor")
         start = value.dim() - len(self._event_shape)
         if value.shape[start:] != self._event_shape:
-            raise ValueError(f"The right-most size of value must match event_shape: {value.shape} vs "
-                             f"{self._event_shape}.")
+            raise ValueError(f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}.")
         expected = self._batch_shape + self._event_shape
         for i, j in zip(reversed(value.shape), reversed(expected)):
             if i != 1 and j != 1 and i != j:
-                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs "
-                                 f"{expected}.")
+                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {expected}.")
         support = self.support
         if not holds(support.check(value)):
-            raise ValueError(f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be "
-                             f"within the support ({support!r}) of the distribution {self!r}, but found invalid "
-                             f"values:\n{value}")
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be "
+                f"within the support ({support!r}) of the distribution {self!r}, but found invalid "
+                f"values:\n{value}"
+            )
 
     def __repr__(self):
         names = [name for name in self.arg_constraints if name in self.__dict__]
-        shown = ", ".join(f"{n}: {v if v.numel() == 1 else v.size()}" for n in names
-                          for v in [self.__dict__[n]] if isinstance(v, Tensor))
+        shown = ", ".join(
+            f"{n}: {v if v.numel() == 1 else v.size()}" for n in names for v in [self.__dict__[n]] if isinstance(v, Tensor)
+        )
         return f"{type(self).__name__}({shown})"
 
 

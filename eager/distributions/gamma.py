@@ -35,8 +35,12 @@ class Gamma(ExponentialFamily):
         value = value if hasattr(value, "dtype") else api.tensor(value, dtype=self.rate.dtype)
         if self._validate_args:
             self._validate_sample(value)
-        return (api.xlogy(self.concentration, self.rate) + api.xlogy(self.concentration - 1, value)
-                - self.rate * value - api.lgamma(self.concentration))
+        return (
+            api.xlogy(self.concentration, self.rate)
+            + api.xlogy(self.concentration - 1, value)
+            - self.rate * value
+            - api.lgamma(self.concentration)
+        )
 
     def entropy(self):
         a = self.concentration

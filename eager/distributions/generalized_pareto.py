@@ -58,8 +58,7 @@ class GeneralizedPareto(Distribution):
     def icdf(self, value):
         zero, c = self._fl_shape()
         steps = -api.log1p(-value)
-        return self.loc + self.scale * api.where(
-            zero, steps + self.concentration * steps * steps / 2, api.expm1(c * steps) / c)
+        return self.loc + self.scale * api.where(zero, steps + self.concentration * steps * steps / 2, api.expm1(c * steps) / c)
 
     @property
     def mean(self):

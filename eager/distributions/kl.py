@@ -34,14 +34,18 @@ def register_kl(type_p, type_q):
         _REGISTERED[type_p, type_q] = fn
         _found.cache_clear()
         return fn
+
     return decorate
 
 
 @functools.lru_cache(None)
 def _found(type_p, type_q):
     """The registered pair that is nearest in both orders of inheritance."""
-    pairs = [(type_p.__mro__.index(a) + type_q.__mro__.index(b), a, b) for a, b in _REGISTERED
-             if issubclass(type_p, a) and issubclass(type_q, b)]
+    pairs = [
+        (type_p.__mro__.index(a) + type_q.__mro__.index(b), a, b)
+        for a, b in _REGISTERED
+        if issubclass(type_p, a) and issubclass(type_q, b)
+    ]
     return _REGISTERED[min(pairs, key=lambda each: each[0])[1:]] if pairs else None
 
 
@@ -49,8 +53,7 @@ def kl_divergence(p, q):
     """The integral of p log(p / q), per batch element."""
     fn = _found(type(p), type(q))
     if fn is None:
-        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type "
-                                  f"{type(q).__name__}")
+        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}")
     return fn(p, q)
 
 
@@ -90,9 +93,13 @@ def _beta(p, q):
     total_p, total_q = (d.concentration1 + d.concentration0 for d in (p, q))
     t1 = api.lgamma(q.concentration1) + api.lgamma(q.concentration0) + api.lgamma(total_p)
     t2 = api.lgamma(p.concentration1) + api.lgamma(p.concentration0) + api.lgamma(total_q)
-    return (t1 - t2 + (p.concentration1 - q.concentration1) * api.digamma(p.concentration1)
-            + (p.concentration0 - q.concentration0) * api.digamma(p.concentration0)
-            + (total_q - total_p) * api.digamma(total_p))
+    return (
+        t1
+        - t2
+        + (p.concentration1 - q.concentration1) * api.digamma(p.concentration1)
+        + (p.concentration0 - q.concentration0) * api.digamma(p.concentration0)
+        + (total_q - total_p) * api.digamma(total_p)
+    )
 
 
 @register_kl(Dirichlet, Dirichlet)
@@ -106,9 +113,13 @@ def _dirichlet(p, q):
 
 @register_kl(Gamma, Gamma)
 def _gamma(p, q):
-    return (q.concentration * (p.rate / q.rate).log() + api.lgamma(q.concentration) - api.lgamma(p.concentration)
-            + (p.concentration - q.concentration) * api.digamma(p.concentration)
-            + (q.rate - p.rate) * (p.concentration / p.rate))
+    return (
+        q.concentration * (p.rate / q.rate).log()
+        + api.lgamma(q.concentration)
+        - api.lgamma(p.concentration)
+        + (p.concentration - q.concentration) * api.digamma(p.concentration)
+        + (q.rate - p.rate) * (p.concentration / p.rate)
+    )
 
 
 @register_kl(Exponential, Exponential)
@@ -173,6 +184,7 @@ def _multivariate_normal(p, q):
 
 
 # -- the continuous Bernoulli
+
 
 def _cross(mean, q):
     """-E log q of a distribution on [0, 1] with this mean."""

@@ -12,8 +12,11 @@ class LowRankMultivariateNormal(NormalVectors):
     """A normal vector with the covariance `cov_factor @ cov_factor.mT + diag(cov_diag)`. `loc`: (*batch, n); `cov_factor`:
     (*batch, n, r); `cov_diag`: (*batch, n), positive; the event shape is (n,)."""
 
-    arg_constraints = {"loc": constraints.real_vector, "cov_factor": constraints.independent(constraints.real, 2),
-                       "cov_diag": constraints.independent(constraints.positive, 1)}
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "cov_factor": constraints.independent(constraints.real, 2),
+        "cov_diag": constraints.independent(constraints.positive, 1),
+    }
     support, has_rsample = constraints.real_vector, True
 
     def __init__(self, loc, cov_factor, cov_diag, validate_args=None):
@@ -58,8 +61,9 @@ class LowRankMultivariateNormal(NormalVectors):
         right = self.cov_factor.mT @ (x / self.cov_diag.unsqueeze(-1))
         low = self._fl_capacitance_tril
         batch = tuple(api.broadcast_shapes(tuple(low.shape[:-2]), tuple(right.shape[:-2])))
-        return linalg.solve_triangular(low.expand(batch + tuple(low.shape[-2:])), right.expand(batch + tuple(right.shape[-2:])),
-                                       upper=False)
+        return linalg.solve_triangular(
+            low.expand(batch + tuple(low.shape[-2:])), right.expand(batch + tuple(right.shape[-2:])), upper=False
+        )
 
     def _fl_squares(self, x):
         """trace(x^T precision x)"""

@@ -19,9 +19,11 @@ class MixtureSameFamily(Distribution):
         if not isinstance(component_distribution, Distribution):
             raise ValueError("The Component distribution need to be an instance of torch.distributions.Distribution")
         if mixture_distribution.logits.shape[-1] != component_distribution.batch_shape[-1]:
-            raise ValueError(f"`mixture_distribution component` ({mixture_distribution.logits.shape[-1]}) does not equal "
-                             "`component_distribution.batch_shape[-1]` "
-                             f"({component_distribution.batch_shape[-1]})")
+            raise ValueError(
+                f"`mixture_distribution component` ({mixture_distribution.logits.shape[-1]}) does not equal "
+                "`component_distribution.batch_shape[-1]` "
+                f"({component_distribution.batch_shape[-1]})"
+            )
         self._mixture_distribution, self._component_distribution = mixture_distribution, component_distribution
         super().__init__(component_distribution.batch_shape[:-1], component_distribution.event_shape, validate_args)
 
@@ -31,8 +33,11 @@ class MixtureSameFamily(Distribution):
 
     def expand(self, batch_shape, _instance=None):
         count = tuple(self._component_distribution.batch_shape[-1:])
-        return MixtureSameFamily(self._mixture_distribution.expand(batch_shape),
-                                 self._component_distribution.expand(tuple(batch_shape) + count), validate_args=False)
+        return MixtureSameFamily(
+            self._mixture_distribution.expand(batch_shape),
+            self._component_distribution.expand(tuple(batch_shape) + count),
+            validate_args=False,
+        )
 
     def _fl_weights(self):
         probs = self._mixture_distribution.probs

@@ -27,8 +27,12 @@ class MultivariateNormal(NormalVectors):
     """A normal vector. `loc`: (*batch, n); one of `covariance_matrix`, `precision_matrix` (its inverse) and `scale_tril` (its
     Cholesky factor): (*batch, n, n); the event shape is (n,)."""
 
-    arg_constraints = {"loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
-                       "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
     support, has_rsample = constraints.real_vector, True
 
     def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
@@ -38,7 +42,7 @@ class MultivariateNormal(NormalVectors):
         given = {name: m for name, m in given.items() if m is not None}
         if len(given) != 1:
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        (name, matrix), = given.items()
+        ((name, matrix),) = given.items()
         if matrix.dim() < 2:
             raise ValueError(f"{name} must be at least two-dimensional, with optional leading batch dimensions")
         batch = api.broadcast_shapes(tuple(matrix.shape[:-2]), tuple(loc.shape[:-1]))
@@ -69,11 +73,11 @@ class MultivariateNormal(NormalVectors):
     @lazy_property
     def precision_matrix(self):
         return api.cholesky_inverse(self._unbroadcasted_scale_tril).expand(
-            self._batch_shape + self._event_shape + self._event_shape)
+            self._batch_shape + self._event_shape + self._event_shape
+        )
 
     mean = mode = property(lambda self: self.loc)
-    variance = property(lambda self: self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(
-        self._batch_shape + self._event_shape))
+    variance = property(lambda self: self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(self._batch_shape + self._event_shape))
 
     def rsample(self, sample_shape=Size()):
         eps = api.randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
@@ -83,8 +87,11 @@ class MultivariateNormal(NormalVectors):
         """trace(x^T precision x)"""
         low = self._unbroadcasted_scale_tril
         batch = tuple(api.broadcast_shapes(tuple(low.shape[:-2]), tuple(x.shape[:-2])))
-        return linalg.solve_triangular(low.expand(batch + tuple(low.shape[-2:])), x.expand(batch + tuple(x.shape[-2:])),
-                                       upper=False).square().sum((-2, -1))
+        return (
+            linalg.solve_triangular(low.expand(batch + tuple(low.shape[-2:])), x.expand(batch + tuple(x.shape[-2:])), upper=False)
+            .square()
+            .sum((-2, -1))
+        )
 
     def _fl_roots(self):
         """Matrices whose squares add up to the covariance."""

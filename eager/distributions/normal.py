@@ -30,8 +30,7 @@ class Normal(ExponentialFamily):
     def log_prob(self, value):
         if self._validate_args:
             self._validate_sample(value)
-        return (-((value - self.loc) ** 2) / (2 * self.scale ** 2) - self.scale.log()
-                - math.log(math.sqrt(2 * math.pi)))
+        return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
     def cdf(self, value):
         if self._validate_args:

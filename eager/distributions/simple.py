@@ -63,7 +63,7 @@ class Laplace(Distribution):
 
     mean = mode = property(lambda self: self.loc)
     variance = property(lambda self: 2 * self.scale.pow(2))
-    stddev = property(lambda self: 2 ** 0.5 * self.scale)
+    stddev = property(lambda self: 2**0.5 * self.scale)
 
     def rsample(self, sample_shape=Size()):
         u = open_uniform(self._extended_shape(sample_shape), self.loc) * 2 - 1
@@ -192,14 +192,19 @@ class StudentT(Distribution):
         return self.loc + self.scale * api.randn(shape, dtype=self.df.dtype) * api.rsqrt(z / self.df)
 
     def _fl_normaliser(self):
-        return (self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + api.lgamma(0.5 * self.df)
-                - api.lgamma(0.5 * (self.df + 1.0)))
+        return (
+            self.scale.log()
+            + 0.5 * self.df.log()
+            + 0.5 * math.log(math.pi)
+            + api.lgamma(0.5 * self.df)
+            - api.lgamma(0.5 * (self.df + 1.0))
+        )
 
     def log_prob(self, value):
         if self._validate_args:
             self._validate_sample(value)
         y = (value - self.loc) / self.scale
-        return -0.5 * (self.df + 1.0) * api.log1p(y ** 2.0 / self.df) - self._fl_normaliser()
+        return -0.5 * (self.df + 1.0) * api.log1p(y**2.0 / self.df) - self._fl_normaliser()
 
     def entropy(self):
         lbeta = api.lgamma(0.5 * self.df) + math.lgamma(0.5) - api.lgamma(0.5 * (self.df + 1))
@@ -235,8 +240,14 @@ class FisherSnedecor(Distribution):
             self._validate_sample(value)
         a, b = self.df1 * 0.5, self.df2 * 0.5
         ratio = self.df1 / self.df2
-        return (api.lgamma(a + b) - api.lgamma(a) - api.lgamma(b) + a * ratio.log() + (a - 1) * value.log()
-                - (a + b) * api.log1p(ratio * value))
+        return (
+            api.lgamma(a + b)
+            - api.lgamma(a)
+            - api.lgamma(b)
+            + a * ratio.log()
+            + (a - 1) * value.log()
+            - (a + b) * api.log1p(ratio * value)
+        )
 
 
 class VonMises(Distribution):
@@ -263,7 +274,6 @@ class VonMises(Distribution):
         return self.concentration * api.cos(value - self.loc) - math.log(2 * math.pi) - scaled
 
     def sample(self, sample_shape=Size()):
-
 
         with no_grad():
             shape = self._extended_shape(sample_shape)

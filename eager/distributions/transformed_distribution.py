@@ -17,16 +17,17 @@ class Independent(Distribution):
     def __init__(self, base_distribution, reinterpreted_batch_ndims, validate_args=None):
         batch = base_distribution.batch_shape
         if reinterpreted_batch_ndims > len(batch):
-            raise ValueError("Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
-                             f"{reinterpreted_batch_ndims} vs {len(batch)}")
+            raise ValueError(
+                "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
+                f"{reinterpreted_batch_ndims} vs {len(batch)}"
+            )
         kept = len(batch) - reinterpreted_batch_ndims
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
         super().__init__(batch[:kept], batch[kept:] + base_distribution.event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        tail = self.base_dist.batch_shape[len(self.batch_shape):]
-        return type(self)(self.base_dist.expand(Size(batch_shape) + tail), self.reinterpreted_batch_ndims,
-                          validate_args=False)
+        tail = self.base_dist.batch_shape[len(self.batch_shape) :]
+        return type(self)(self.base_dist.expand(Size(batch_shape) + tail), self.reinterpreted_batch_ndims, validate_args=False)
 
     has_rsample = property(lambda self: self.base_dist.has_rsample)
     mean = property(lambda self: self.base_dist.mean)
@@ -67,15 +68,18 @@ class TransformedDistribution(Distribution):
         shape = base_distribution.batch_shape + base_distribution.event_shape
         whole = ComposeTransform(self.transforms)
         if len(shape) < whole.domain.event_dim:
-            raise ValueError("base_distribution needs to have shape with size at least "
-                             f"{whole.domain.event_dim}, but got {shape}.")
+            raise ValueError(
+                f"base_distribution needs to have shape with size at least {whole.domain.event_dim}, but got {shape}."
+            )
         out_shape = Size(whole.forward_shape(shape))
-        base = base_distribution.expand(Size(whole.inverse_shape(out_shape))[:len(base_distribution.batch_shape)]) \
-            if shape != Size(whole.inverse_shape(out_shape)) else base_distribution
+        base = (
+            base_distribution.expand(Size(whole.inverse_shape(out_shape))[: len(base_distribution.batch_shape)])
+            if shape != Size(whole.inverse_shape(out_shape))
+            else base_distribution
+        )
         more = whole.domain.event_dim - len(base.event_shape)
         self.base_dist = Independent(base, more) if more > 0 else base
-        event_dim = max(whole.codomain.event_dim,
-                        len(base.event_shape) + whole.codomain.event_dim - whole.domain.event_dim)
+        event_dim = max(whole.codomain.event_dim, len(base.event_shape) + whole.codomain.event_dim - whole.domain.event_dim)
         cut = len(out_shape) - event_dim
         super().__init__(out_shape[:cut], out_shape[cut:], validate_args=validate_args)
 
@@ -85,7 +89,7 @@ class TransformedDistribution(Distribution):
         shape = Size(batch_shape) + self.event_shape
         for t in reversed(self.transforms):
             shape = Size(t.inverse_shape(shape))
-        new.base_dist = self.base_dist.expand(shape[:len(shape) - len(self.base_dist.event_shape)])
+        new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
         Distribution.__init__(new, Size(batch_shape), self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
@@ -143,5 +147,3 @@ class TransformedDistribution(Distribution):
         for t in self.transforms:
             value = t(value)
         return value
-
-

@@ -7,11 +7,28 @@ from ..nn import functional as F
 from . import constraints
 from .utils import broadcast_all, sum_rightmost
 
-__all__ = ["AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
-           "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
-           "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftplusTransform",
-           "TanhTransform", "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform",
-           "identity_transform"]
+__all__ = [
+    "AbsTransform",
+    "AffineTransform",
+    "CatTransform",
+    "ComposeTransform",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
+    "ExpTransform",
+    "IndependentTransform",
+    "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
+    "PowerTransform",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftplusTransform",
+    "TanhTransform",
+    "SoftmaxTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    "Transform",
+    "identity_transform",
+]
 
 
 class Transform:
@@ -226,8 +243,7 @@ class IndependentTransform(Transform):
         self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
 
     domain = property(lambda self: constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims))
-    codomain = property(lambda self: constraints.independent(self.base_transform.codomain,
-                                                             self.reinterpreted_batch_ndims))
+    codomain = property(lambda self: constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims))
     bijective = property(lambda self: self.base_transform.bijective)
     sign = property(lambda self: self.base_transform.sign)
 
@@ -262,19 +278,19 @@ class ReshapeTransform(Transform):
         return ReshapeTransform(self.in_shape, self.out_shape, cache_size)
 
     def _call(self, x):
-        return x.reshape(tuple(x.shape[:x.dim() - len(self.in_shape)]) + self.out_shape)
+        return x.reshape(tuple(x.shape[: x.dim() - len(self.in_shape)]) + self.out_shape)
 
     def _inverse(self, y):
-        return y.reshape(tuple(y.shape[:y.dim() - len(self.out_shape)]) + self.in_shape)
+        return y.reshape(tuple(y.shape[: y.dim() - len(self.out_shape)]) + self.in_shape)
 
     def log_abs_det_jacobian(self, x, y):
-        return x.new_zeros(tuple(x.shape[:x.dim() - len(self.in_shape)]))
+        return x.new_zeros(tuple(x.shape[: x.dim() - len(self.in_shape)]))
 
     def forward_shape(self, shape):
-        return shape[:len(shape) - len(self.in_shape)] + self.out_shape
+        return shape[: len(shape) - len(self.in_shape)] + self.out_shape
 
     def inverse_shape(self, shape):
-        return shape[:len(shape) - len(self.out_shape)] + self.in_shape
+        return shape[: len(shape) - len(self.out_shape)] + self.in_shape
 
 
 class _Increasing(Transform):
@@ -430,7 +446,7 @@ class AffineTransform(Transform):
             result = api.abs(self.scale).log()
         if self._event_dim:
             result = api.broadcast_to(result, x.shape) if result.shape != x.shape else result
-            return result.reshape(tuple(x.shape[:-self._event_dim]) + (-1,)).sum(-1)
+            return result.reshape(tuple(x.shape[: -self._event_dim]) + (-1,)).sum(-1)
         return result.expand(x.shape)
 
 
@@ -452,7 +468,7 @@ class StickBreakingTransform(Transform):
     domain, codomain, bijective = constraints.real_vector, constraints.simplex, True
 
     def _fl_offset(self, n, like):
-        return (n + 1 - api.arange(1, n + 1, dtype=like.dtype))
+        return n + 1 - api.arange(1, n + 1, dtype=like.dtype)
 
     def _call(self, x):
         z = SigmoidTransform()._call(x - self._fl_offset(x.shape[-1], x).log())
@@ -498,6 +514,7 @@ class PositiveDefiniteTransform(Transform):
 
     def _inverse(self, y):
         from .. import linalg
+
         return LowerCholeskyTransform().inv(linalg.cholesky(y))
 
 
@@ -510,7 +527,7 @@ class CorrCholeskyTransform(Transform):
         x = api.tanh(x)
         eps = api.finfo(x.dtype).eps
         r = vec_to_tril(x.clamp(min=-1 + eps, max=1 - eps))
-        rest = (1 - r ** 2).sqrt().cumprod(-1)
+        rest = (1 - r**2).sqrt().cumprod(-1)
         r = r + api.eye(r.shape[-1], dtype=r.dtype)
         return r * F.pad(rest[..., :-1], [1, 0], value=1.0)
 

@@ -11,8 +11,10 @@ from .utils import broadcast_all
 class Uniform(Distribution):
     """Draws in [low, high). `low` and `high`: broadcast to the batch shape."""
 
-    arg_constraints = {"low": constraints.dependent(is_discrete=False, event_dim=0),
-                       "high": constraints.dependent(is_discrete=False, event_dim=0)}
+    arg_constraints = {
+        "low": constraints.dependent(is_discrete=False, event_dim=0),
+        "high": constraints.dependent(is_discrete=False, event_dim=0),
+    }
     has_rsample = True
 
     def __init__(self, low, high, validate_args=None):
@@ -23,7 +25,7 @@ class Uniform(Distribution):
 
     mean = property(lambda self: (self.high + self.low) / 2)
     mode = property(lambda self: api.full_like(self.high, float("nan")))
-    stddev = property(lambda self: (self.high - self.low) / 12 ** 0.5)
+    stddev = property(lambda self: (self.high - self.low) / 12**0.5)
     variance = property(lambda self: (self.high - self.low).pow(2) / 12)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)

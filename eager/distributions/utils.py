@@ -10,8 +10,9 @@ def broadcast_all(*values):
     given = [v for v in values if isinstance(v, Tensor)]
     for v in values:
         if not isinstance(v, (Tensor, int, float, bool)):
-            raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing "
-                             "__torch_function__.")
+            raise ValueError(
+                "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
+            )
     kind = given[0].dtype if given else api.get_default_dtype()
     return api.broadcast_tensors(*[v if isinstance(v, Tensor) else api.tensor(v, dtype=kind) for v in values])
 

@@ -36,19 +36,25 @@ class Wishart(ExponentialFamily):
         self.df = df.expand(batch)
         setattr(self, name, matrix.expand(batch + (n, n)))
         super().__init__(batch, (n, n), validate_args=validate_args)
-        self._unbroadcasted_scale_tril = (matrix if name == "scale_tril" else linalg.cholesky(
-            linalg.inv(matrix) if name == "precision_matrix" else matrix))
+        self._unbroadcasted_scale_tril = (
+            matrix if name == "scale_tril" else linalg.cholesky(linalg.inv(matrix) if name == "precision_matrix" else matrix)
+        )
 
     @property
     def arg_constraints(self):
-        return {"covariance_matrix": constraints.positive_definite, "precision_matrix": constraints.positive_definite,
-                "scale_tril": constraints.lower_cholesky, "df": constraints.greater_than(self._event_shape[-1] - 1)}
+        return {
+            "covariance_matrix": constraints.positive_definite,
+            "precision_matrix": constraints.positive_definite,
+            "scale_tril": constraints.lower_cholesky,
+            "df": constraints.greater_than(self._event_shape[-1] - 1),
+        }
 
     def expand(self, batch_shape, _instance=None):
         name = next(n for n in ("covariance_matrix", "precision_matrix", "scale_tril") if n in self.__dict__)
         shape = tuple(batch_shape)
-        return Wishart(self.df.expand(shape), **{name: self.__dict__[name].expand(shape + tuple(self._event_shape))},
-                       validate_args=False)
+        return Wishart(
+            self.df.expand(shape), **{name: self.__dict__[name].expand(shape + tuple(self._event_shape))}, validate_args=False
+        )
 
     def _fl_whole(self, matrix):
         return matrix.expand(self._batch_shape + self._event_shape)
@@ -96,11 +102,19 @@ class Wishart(ExponentialFamily):
             self._validate_sample(value)
         n, df = self._event_shape[-1], self.df
         trace = api.cholesky_solve(value, self._unbroadcasted_scale_tril.expand(value.shape)).diagonal(dim1=-2, dim2=-1).sum(-1)
-        return (-df * (self._fl_half_log_det() + n * math.log(2) / 2) - api.mvlgamma(df / 2, n)
-                + (df - n - 1) / 2 * linalg.slogdet(value).logabsdet - trace / 2)
+        return (
+            -df * (self._fl_half_log_det() + n * math.log(2) / 2)
+            - api.mvlgamma(df / 2, n)
+            + (df - n - 1) / 2 * linalg.slogdet(value).logabsdet
+            - trace / 2
+        )
 
     def entropy(self):
         n, df = self._event_shape[-1], self.df
         slopes = api.digamma((df.unsqueeze(-1) - api.arange(n, dtype=df.dtype)) / 2).sum(-1)
-        return ((n + 1) * (self._fl_half_log_det() + n * math.log(2) / 2) + api.mvlgamma(df / 2, n)
-                - (df - n - 1) / 2 * slopes + n * df / 2)
+        return (
+            (n + 1) * (self._fl_half_log_det() + n * math.log(2) / 2)
+            + api.mvlgamma(df / 2, n)
+            - (df - n - 1) / 2 * slopes
+            + n * df / 2
+        )

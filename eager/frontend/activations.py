@@ -15,12 +15,14 @@ def hardshrink(input, lambd=0.5):
 
 def softshrink(input, lambd=0.5):
     if type(lambd) is int:
-        dtypes.of_number(lambd)                                         # (refuses what 64 bits do not hold)
+        dtypes.of_number(lambd)  # (refuses what 64 bits do not hold)
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     if type(lambd) in (int, float) and input.dtype.category == 2 and lambd > dtypes.finfo(input.dtype).max:
-        raise RuntimeError(f"lambda must be in range [0, {dtypes.finfo(input.dtype).max:g}] for input dtype "
-                           f"{type_name(input.dtype)}, but found {lambd}")
+        raise RuntimeError(
+            f"lambda must be in range [0, {dtypes.finfo(input.dtype).max:g}] for input dtype "
+            f"{type_name(input.dtype)}, but found {lambd}"
+        )
     return shrink.softshrink(input, lambd)
 
 
@@ -38,8 +40,10 @@ def prelu(input, weight):
     if weight.dim() > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}")
     if weight.numel() != channels:
-        raise RuntimeError("Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                           f"{weight.numel()} and channel size = {channels}.")
+        raise RuntimeError(
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+            f"{weight.numel()} and channel size = {channels}."
+        )
     return shrink.prelu(input, weight.reshape((1, -1) + (1,) * (input.dim() - 2)))
 
 
@@ -51,7 +55,7 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     slopes = input.new_empty(input.shape).uniform_(lower, upper)
     if not inplace:
         return shrink.prelu(input, slopes)
-    return input.copy_(shrink.prelu(input.clone(), slopes))         # (the gradient needs what the input was)
+    return input.copy_(shrink.prelu(input.clone(), slopes))  # (the gradient needs what the input was)
 
 
 def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):

@@ -10,11 +10,19 @@ _MATRIX = {"input": "A"}
 ALSO = {
     "split": {"split_size": "split_size_or_sections"},
     "tensor_split": {"tensor_indices_or_sections": "indices_or_sections"},
-    "hsplit": _SECTIONS, "vsplit": _SECTIONS, "dsplit": _SECTIONS,
-    "det": _MATRIX, "inverse": _MATRIX, "slogdet": _MATRIX, "matrix_exp": _MATRIX, "matrix_power": _MATRIX,
+    "hsplit": _SECTIONS,
+    "vsplit": _SECTIONS,
+    "dsplit": _SECTIONS,
+    "det": _MATRIX,
+    "inverse": _MATRIX,
+    "slogdet": _MATRIX,
+    "matrix_exp": _MATRIX,
+    "matrix_power": _MATRIX,
     "orgqr": {"input": "A", "input2": "tau"},
-    "cholesky_solve": {"input": "B", "input2": "L"}, "cholesky_inverse": {"input": "L"},
-    "lu_solve": {"input": "b"}, "triangular_solve": {"input": "b"},
+    "cholesky_solve": {"input": "B", "input2": "L"},
+    "cholesky_inverse": {"input": "L"},
+    "lu_solve": {"input": "b"},
+    "triangular_solve": {"input": "b"},
     "isin": {"element": "elements", "test_element": "test_elements"},
 }
 SIZED = set("zeros ones empty rand randn new_zeros new_ones new_empty".split())
@@ -31,6 +39,7 @@ def _sized(fn):
         if "size" in kw:
             args = (*args, kw.pop("size"))
         return fn(*args, **kw)
+
     return run
 
 
@@ -40,4 +49,5 @@ def _taking(fn, names):
         for other in kw.keys() & names.keys():
             kw.setdefault(names[other], kw.pop(other))
         return fn(*args, **kw)
+
     return run

@@ -64,11 +64,17 @@ def dims_of(x, dim):
     return tuple(sorted(found)) if rank else ()
 
 
-_C_NAMES = {"int32": "int", "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-            "complex64": "c10::complex<float>"}
+_C_NAMES = {
+    "int32": "int",
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "complex64": "c10::complex<float>",
+}
 
 
-_LEAST = 448.0                                      # which every floating type holds
+_LEAST = 448.0  # which every floating type holds
 
 
 def fitting(value, dtype, halves=None):
@@ -76,11 +82,17 @@ def fitting(value, dtype, halves=None):
     negative numbers; what is out of range is refused (for halves what is out of the range of the type `halves`, where it is
     given: the kernel reads the number in that type). Tensors and symbolic numbers stay as they are.
     """
-    if (type(value) is int and dtype.category in (1, 2) and 0 <= value < 128
-            or type(value) is float and dtype.category == 2 and -_LEAST < value < _LEAST):
+    if (
+        type(value) is int
+        and dtype.category in (1, 2)
+        and 0 <= value < 128
+        or type(value) is float
+        and dtype.category == 2
+        and -_LEAST < value < _LEAST
+    ):
         return value
-    if type(value) is int and not -2**63 <= value < 2**64:
-        dtypes.of_number(value)                     # (refuses it)
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        dtypes.of_number(value)  # (refuses it)
     if not isinstance(value, (int, float, complex)) or dtype.category == 0:
         return value
     if dtype.category == 3:
@@ -93,7 +105,7 @@ def fitting(value, dtype, halves=None):
     if dtype.category == 1:
         limits = dtypes.iinfo(dtype)
         low = -limits.max if isinstance(value, int) and not limits.min else limits.min
-        _in_range(low <= value <= limits.max, dtype)        # (NaN is nowhere)
+        _in_range(low <= value <= limits.max, dtype)  # (NaN is nowhere)
         return int(value) + (limits.max + 1 if value < 0 and not limits.min else 0)
     if isinstance(value, int) or math.isfinite(value):
         held = halves if halves is not None and dtype.itemsize < 4 else dtype
@@ -101,13 +113,17 @@ def fitting(value, dtype, halves=None):
     return float(value) if isinstance(value, int) and abs(value) >= 2**63 else value
 
 
-_SMALL = 1e4                                        # which every type of real numbers holds
+_SMALL = 1e4  # which every type of real numbers holds
 
 
 def settings(x, *numbers, halves=None):
     """The numbers that set how a function of x works, as elements of x hold them (see `fitting`)."""
-    return tuple([n if type(n) is float and -_SMALL < n < _SMALL and x.dtype.category == 2 else _setting(n, x.dtype, halves)
-                  for n in numbers])
+    return tuple(
+        [
+            n if type(n) is float and -_SMALL < n < _SMALL and x.dtype.category == 2 else _setting(n, x.dtype, halves)
+            for n in numbers
+        ]
+    )
 
 
 def _setting(number, dtype, halves):
@@ -153,9 +169,11 @@ def known_size(size, total, what="shape"):
     if len(unknown) > 1:
         raise RuntimeError("only one dimension can be inferred")
     if type(rest) is int and rest == 0:
-        raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified "
-                           "dimension size -1 "
-                           "can be any value and is ambiguous")
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified "
+            "dimension size -1 "
+            "can be any value and is ambiguous"
+        )
     if total % rest != 0:
         raise RuntimeError(f"{what} '{list(size)}' is invalid for input of size {total}")
     return tuple(total // rest if d == unknown[0] else n for d, n in enumerate(size))
@@ -174,13 +192,16 @@ def written(function, name):
     """The in-place form of a function of new tensors: the result is copied into the tensor. What the gradient of the
     function needs of the old value is taken from a copy.
     """
+
     def method(self, *args, **kw):
         tracked = is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in (self, *args, *kw.values()))
         result = function(self.clone() if tracked else self, *args, **kw)
         if result.dtype.category > self.dtype.category:
-            raise RuntimeError(f"result type {type_name(result.dtype)} can't be cast to the desired output type "
-                               f"{type_name(self.dtype)} ({name})")
+            raise RuntimeError(
+                f"result type {type_name(result.dtype)} can't be cast to the desired output type {type_name(self.dtype)} ({name})"
+            )
         return self.copy_(result)
+
     method.__name__ = method.__qualname__ = name
     return method
 
@@ -192,23 +213,28 @@ def from_old_form(function, args, tensors, *names):
     numbers = [x for x in args if not isinstance(x, Tensor)]
     called = function.__name__
     if len(given) != tensors or not all(map(is_number, numbers)) or len(numbers) > len(names):
-        raise TypeError(f"{called}() takes {tensors} tensors ({', '.join(names)} by name), but got "
-                        f"({', '.join([type(x).__name__ for x in args])})")
+        raise TypeError(
+            f"{called}() takes {tensors} tensors ({', '.join(names)} by name), but got "
+            f"({', '.join([type(x).__name__ for x in args])})"
+        )
     warnings.warn(f"{called}: numbers before tensors are a deprecated form; give {', '.join(names)} by name", stacklevel=3)
     return function(*given, **dict(zip(names, numbers)))
 
 
 def takes_out(fn):
     """Adds the keyword `out=` to a function that returns new tensors."""
+
     @functools.wraps(fn)
     def run(*args, out=None, **kw):
         result = fn(*args, **kw)
         return result if out is None else give(result, out)
+
     return run
 
 
 def numpy_names(fn):
     """Accepts numpy's names `axis` and `keepdims` beside `dim` and `keepdim`."""
+
     @functools.wraps(fn)
     def run(*args, **kw):
         if kw:
@@ -217,6 +243,7 @@ def numpy_names(fn):
             if "keepdims" in kw:
                 kw["keepdim"] = kw.pop("keepdims")
         return fn(*args, **kw)
+
     run.numpy_names = True
     return run
 
@@ -225,7 +252,7 @@ def takes_dim(function):
     """Whether a function has a parameter `dim` and does not accept `axis` for it yet."""
     inner = inspect.unwrap(function)
     code = inner.__code__
-    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return "dim" in names and not getattr(function, "numpy_names", False)
 
 

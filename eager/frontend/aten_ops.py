@@ -25,8 +25,17 @@ HistogramDD = return_types.histogramdd
 _BAG_MODES = ("sum", "mean", "max")
 
 
-def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
-                  include_last_offset=False, padding_idx=None):
+def embedding_bag(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=0,
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
     """(bags, the bag of each index, the sizes of the bags, which row gave each maximum); sums have neither sizes nor rows,
     and, where they need no look at single indices, no bags of indices."""
     if mode not in (0, 1, 2):
@@ -34,8 +43,9 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
     if per_sample_weights is not None and mode:
         raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
     name = _BAG_MODES[mode]
-    found = embedding.embedding_bag(indices, weight, offsets, None, 2, scale_grad_by_freq, name, sparse, per_sample_weights,
-                                    include_last_offset, padding_idx)
+    found = embedding.embedding_bag(
+        indices, weight, offsets, None, 2, scale_grad_by_freq, name, sparse, per_sample_weights, include_last_offset, padding_idx
+    )
     flat, bag, count = embedding.bags(indices, offsets, include_last_offset)
     zeros = bag.new_zeros((count,))
     if mode == 0:
@@ -57,19 +67,23 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
 
 # -- convolutions, padding, grids
 
+
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """The dims of `weight` say how many are spatial; one number stands for all of them."""
     n = weight.ndim - 2
     if n not in (1, 2, 3):
         raise RuntimeError(f"convolution: expected a weight of 3 to 5 dimensions, but got weight of size {list(weight.shape)}")
     if input.ndim != weight.ndim:
-        raise RuntimeError(f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight "
-                           f"{list(weight.shape)}, but got {input.ndim}-dimensional input of size {list(input.shape)} instead")
+        raise RuntimeError(
+            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight "
+            f"{list(weight.shape)}, but got {input.ndim}-dimensional input of size {list(input.shape)} instead"
+        )
     stride, padding, dilation = (tuple(map(size_of, v)) for v in (stride, padding, dilation))
     if not transposed:
         return getattr(convolutions, f"conv{n}d")(input, weight, bias, stride, padding, dilation, groups)
-    return getattr(convolutions, f"conv_transpose{n}d")(input, weight, bias, stride, padding, tuple(map(size_of, output_padding)),
-                                                        groups, dilation)
+    return getattr(convolutions, f"conv_transpose{n}d")(
+        input, weight, bias, stride, padding, tuple(map(size_of, output_padding)), groups, dilation
+    )
 
 
 def conv_tbc(input, weight, bias, pad=0):
@@ -94,8 +108,10 @@ _GRID_MODES, _GRID_PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "bor
 
 
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
-    for what, value, names in (("interpolation_mode", interpolation_mode, _GRID_MODES),
-                               ("padding_mode", padding_mode, _GRID_PADDINGS)):
+    for what, value, names in (
+        ("interpolation_mode", interpolation_mode, _GRID_MODES),
+        ("padding_mode", padding_mode, _GRID_PADDINGS),
+    ):
         if value not in range(len(names)):
             raise RuntimeError(f"grid_sampler(): {what} must be one of {dict(enumerate(names))}, but got {value}")
     return image_ops.grid_sample(input, grid, _GRID_MODES[interpolation_mode], _GRID_PADDINGS[padding_mode], bool(align_corners))
@@ -104,9 +120,12 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
 def _sampler(n):
     def function(input, grid, interpolation_mode, padding_mode, align_corners):
         if grid.shape[-1] == input.ndim - 2 and input.ndim != n + 2:
-            raise RuntimeError(f"grid_sampler_{n}d(): expected {n + 2}D input and grid with same number of dimensions, but got "
-                               f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
+            raise RuntimeError(
+                f"grid_sampler_{n}d(): expected {n + 2}D input and grid with same number of dimensions, but got "
+                f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+            )
         return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
     function.__name__ = function.__qualname__ = f"grid_sampler_{n}d"
     return function
 
@@ -121,6 +140,7 @@ def affine_grid_generator(theta, size, align_corners):
 
 # -- normalisation: (values, mean, 1 / deviation)
 
+
 def _found(out, mean, rstd, shape):
     return out, *(t.detach().to(out.dtype).reshape(shape) for t in (mean, rstd))
 
@@ -129,21 +149,24 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     sizes = sizes_of((normalized_shape,))
     n = len(sizes)
     if not n or tuple(input.shape[-n:]) != sizes:
-        raise RuntimeError(f"Given normalized_shape={list(sizes)}, expected input with shape [*, {', '.join(map(str, sizes))}], "
-                           f"but got input of size{list(input.shape)}")
+        raise RuntimeError(
+            f"Given normalized_shape={list(sizes)}, expected input with shape [*, {', '.join(map(str, sizes))}], "
+            f"but got input of size{list(input.shape)}"
+        )
     return _found(*normalization.layer_norm(input, n, weight, bias, eps), (*input.shape[:-n], *(1,) * n))
 
 
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     if C % group:
-        raise RuntimeError("Expected number of channels in input to be divisible by num_groups, but got input of shape "
-                           f"{list(input.shape)} and num_groups={group}")
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={group}"
+        )
     if input.numel() != N * C * HxW:
-        raise RuntimeError("native_group_norm: "
-                           f"input of size {list(input.shape)} has not N * C * HxW = {N * C * HxW} elements")
+        raise RuntimeError(f"native_group_norm: input of size {list(input.shape)} has not N * C * HxW = {N * C * HxW} elements")
     out = batch_norm.group_norm(input.reshape(N, C, HxW), group, weight, bias, eps)[0]
     var, mean = reductions.var_mean(input.to(input.dtype.compute).reshape(N, group, -1), 2, correction=0)
-    return out.reshape(input.shape), mean.to(input.dtype), (var + eps).rsqrt().to(input.dtype)      # (all differentiable)
+    return out.reshape(input.shape), mean.to(input.dtype), (var + eps).rsqrt().to(input.dtype)  # (all differentiable)
 
 
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
@@ -156,6 +179,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
 
 
 # -- dropout and activations
+
 
 def native_dropout(input, p, train):
     """(values, what was kept); `train=None` means True."""
@@ -195,6 +219,7 @@ def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
 
 # -- norms
 
+
 @takes_out
 def frobenius_norm(input, dim, keepdim=False):
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
@@ -222,6 +247,7 @@ def norm_except_dim(v, pow=2, dim=0):
 
 # -- positions, memory, histograms
 
+
 @takes_out
 def nonzero_static(input, *, size, fill_value=-1):
     """The positions of the first `size` elements that are not zero, in rows; rows that are left over have `fill_value`."""
@@ -235,7 +261,7 @@ def nonzero_static(input, *, size, fill_value=-1):
     flat = flat.scatter(0, place, creation.arange(count, device=input.device)).narrow(0, 0, size)
     columns, rest = [], flat
     for d in range(len(shape)):
-        step = numel(shape[d + 1:])
+        step = numel(shape[d + 1 :])
         columns.append(rest // max(step, 1))
         rest = rest % max(step, 1)
     if not columns:
@@ -247,20 +273,25 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
     """Uninitialised memory in which the dims lie in the order of `physical_layout`, outermost first."""
     size, order = sizes_of((size,)), tuple(physical_layout)
     if len(size) != len(order):
-        raise RuntimeError("Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
-                           f"{len(size)} is not equal to len(physical_layout) = {len(order)}")
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(size)} is not equal to len(physical_layout) = {len(order)}"
+        )
     if any(not 0 <= d < len(size) for d in order):
         bad = next(d for d in order if not 0 <= d < len(size))
-        raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {bad} at index "
-                           f"{order.index(bad)}).  NB: negative dims not currently supported; file an issue if you want it.")
+        raise RuntimeError(
+            f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {bad} at index "
+            f"{order.index(bad)}).  NB: negative dims not currently supported; file an issue if you want it."
+        )
     if len(set(order)) != len(order):
         raise RuntimeError("Duplicate dim not allowed")
     strides, step = [0] * len(size), 1
     for d in reversed(order):
         strides[d] = step
         step *= size[d] if type(size[d]) is not int else max(size[d], 1)
-    return creation.empty_strided(size, tuple(strides), dtype=dtype, device=device, requires_grad=requires_grad, layout=layout,
-                                  pin_memory=pin_memory)
+    return creation.empty_strided(
+        size, tuple(strides), dtype=dtype, device=device, requires_grad=requires_grad, layout=layout, pin_memory=pin_memory
+    )
 
 
 @on_host
@@ -275,16 +306,17 @@ def histogramdd(input, bins, range=None, weight=None, density=False):
     if len(bins) != n:
         raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     if range is not None and len(range) != 2 * n:
-        raise RuntimeError(f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, but got "
-                           f"{len(range)}")
+        raise RuntimeError(
+            f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, but got {len(range)}"
+        )
     x = input._values("histogramdd()")
     rows = x.reshape(-1, n)
-    edges = [_edges(k, rows[:, k], bins[k], None if range is None else range[2 * k:2 * k + 2], x.dtype)
-             for k in np.arange(n)]
+    edges = [_edges(k, rows[:, k], bins[k], None if range is None else range[2 * k : 2 * k + 2], x.dtype) for k in np.arange(n)]
     weights = None if weight is None else weight._values("histogramdd()").reshape(-1)
     counts, _ = np.histogramdd(rows, edges, density=density, weights=weights)
-    return HistogramDD(Tensor._from_array(counts.astype(x.dtype), input.dtype),
-                       tuple(Tensor._from_array(e, input.dtype) for e in edges))
+    return HistogramDD(
+        Tensor._from_array(counts.astype(x.dtype), input.dtype), tuple(Tensor._from_array(e, input.dtype) for e in edges)
+    )
 
 
 def _edges(k, column, bins, bounds, dtype):
@@ -330,8 +362,12 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         check_within(sizes, 0, None, "lengths contains negative value!")
         if lengths is not None:
             n = data.shape[axis]
-            check_within(sizes.sum(-1), n, n, "segment_reduce(): Expected all rows of lengths along axis to sum to "
-                                            "data.size(lengths.dim()-1) when !unsafe.")
+            check_within(
+                sizes.sum(-1),
+                n,
+                n,
+                "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.",
+            )
     segment = _segments(sizes.long(), data.shape[axis])
     return _reduced_segments(data, kind, axis, sizes, segment, initial)
 
@@ -345,7 +381,7 @@ def _segments(sizes, length):
 
 def _reduced_segments(data, kind, axis, sizes, segment, initial):
     count, rest = sizes.shape[-1], data.ndim - axis - 1
-    shape = (*data.shape[:axis], count + 1, *data.shape[axis + 1:])
+    shape = (*data.shape[:axis], count + 1, *data.shape[axis + 1 :])
     index = segment.reshape((*segment.shape, *(1,) * rest)).expand(data.shape)
     base = data.new_full(shape, 0.0 if initial is None else initial)
     if kind in ("sum", "mean"):
@@ -363,8 +399,35 @@ def cudnn_is_acceptable(tensor):
     return False
 
 
-FUNCTIONS = {f.__name__: f for f in (
-    embedding_bag, embedding_renorm_, convolution, conv_tbc, constant_pad_nd, grid_sampler, grid_sampler_2d, grid_sampler_3d,
-    affine_grid_generator, native_layer_norm, native_group_norm, native_batch_norm, native_dropout, alpha_dropout_,
-    feature_alpha_dropout_, feature_dropout_, celu_, threshold_, rrelu_, frobenius_norm, nuclear_norm, norm_except_dim,
-    nonzero_static, empty_permuted, histogramdd, segment_reduce, cudnn_is_acceptable)}
+FUNCTIONS = {
+    f.__name__: f
+    for f in (
+        embedding_bag,
+        embedding_renorm_,
+        convolution,
+        conv_tbc,
+        constant_pad_nd,
+        grid_sampler,
+        grid_sampler_2d,
+        grid_sampler_3d,
+        affine_grid_generator,
+        native_layer_norm,
+        native_group_norm,
+        native_batch_norm,
+        native_dropout,
+        alpha_dropout_,
+        feature_alpha_dropout_,
+        feature_dropout_,
+        celu_,
+        threshold_,
+        rrelu_,
+        frobenius_norm,
+        nuclear_norm,
+        norm_except_dim,
+        nonzero_static,
+        empty_permuted,
+        histogramdd,
+        segment_reduce,
+        cudnn_is_acceptable,
+    )
+}

@@ -17,8 +17,7 @@ from .arguments import lowered
 from .shapes import repeat_interleave
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
-                                 enable_gqa=False):
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """softmax(q @ k.T * scale + mask) @ v over (..., L, E), (..., S, E), (..., S, Ev).
 
     A boolean mask is True where attention is allowed; `is_causal` is a mask from the top left corner; `enable_gqa`
@@ -28,8 +27,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     _check_attention(query, key, value, attn_mask, is_causal)
     if enable_gqa:
         key, value = _repeat_heads(query, key), _repeat_heads(query, value)
-    scale = 1.0 / math.sqrt(int(query.shape[-1]) if isinstance(query.shape[-1],
-                                                               int) else query.shape[-1]) if scale is None else scale
+    scale = (
+        1.0 / math.sqrt(int(query.shape[-1]) if isinstance(query.shape[-1], int) else query.shape[-1]) if scale is None else scale
+    )
     batch = broadcast_shapes([tuple(t.shape[:-2]) for t in (query, key, value)], "scaled_dot_product_attention")
     q, k, v = (t if tuple(t.shape[:-2]) == batch else t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
     return attend.attention(q, k, v, attn_mask, float(dropout_p), is_causal, scale)[0]
@@ -41,33 +41,41 @@ scaled_dot_product_attention = small("scaled_dot_product_attention", scaled_dot_
 def _repeat_heads(query, t):
     heads, own = query.shape[-3], t.shape[-3]
     if heads % own:
-        raise RuntimeError(f"scaled_dot_product_attention: query has {heads} heads, not a multiple of the {own} heads "
-                           "of key and value")
+        raise RuntimeError(
+            f"scaled_dot_product_attention: query has {heads} heads, not a multiple of the {own} heads of key and value"
+        )
     return t if heads == own else repeat_interleave(t, heads // own, -3)
 
 
 def _check_attention(q, k, v, mask, causal):
     if not (q.dtype is k.dtype is v.dtype):
-        raise RuntimeError("Expected query, key, and value to have the same dtype, but got query.dtype: "
-                           f"{q.dtype} key.dtype: {k.dtype} and value.dtype: {v.dtype} instead.")
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{q.dtype} key.dtype: {k.dtype} and value.dtype: {v.dtype} instead."
+        )
     if q.ndim < 2 or k.ndim < 2 or v.ndim < 2:
-        raise RuntimeError("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): "
-                           f"{q.ndim} key.dim(): "
-                           f"{k.ndim} and value.dim(): {v.ndim} instead.")
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): "
+            f"{q.ndim} key.dim(): "
+            f"{k.ndim} and value.dim(): {v.ndim} instead."
+        )
     if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
-        raise RuntimeError(f"scaled_dot_product_attention: sizes do not fit: query {list(q.shape)}, key "
-                           f"{list(k.shape)}, value {list(v.shape)}")
+        raise RuntimeError(
+            f"scaled_dot_product_attention: sizes do not fit: query {list(q.shape)}, key {list(k.shape)}, value {list(v.shape)}"
+        )
     if mask is not None:
         if causal:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when "
-                               "is_causal=True")
+            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
         if mask.dtype is not dtypes.bool and mask.dtype is not q.dtype:
-            raise RuntimeError("Expected attn_mask dtype to be bool or to match query dtype, but got "
-                               f"attn_mask.dtype: {mask.dtype} and  "
-                               f"query.dtype: {q.dtype} instead.")
+            raise RuntimeError(
+                "Expected attn_mask dtype to be bool or to match query dtype, but got "
+                f"attn_mask.dtype: {mask.dtype} and  "
+                f"query.dtype: {q.dtype} instead."
+            )
 
 
 # -- multi-head attention
+
 
 def additive_mask(mask, name, dtype):
     """-inf where a bool mask is True; a float mask as it is."""
@@ -86,15 +94,20 @@ def _check_ranks(query, key, value, key_padding_mask, attn_mask, heads):
         raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
     kind = "batched (3-D)" if rank == 3 else "unbatched (2-D)"
     if key.dim() != rank or value.dim() != rank:
-        raise AssertionError(f"For {kind} `query`, expected `key` and `value` to be {rank}-D but found {key.dim()}-D "
-                             f"and {value.dim()}-D tensors respectively")
+        raise AssertionError(
+            f"For {kind} `query`, expected `key` and `value` to be {rank}-D but found {key.dim()}-D "
+            f"and {value.dim()}-D tensors respectively"
+        )
     if key_padding_mask is not None and key_padding_mask.dim() != rank - 1:
-        raise AssertionError(f"For {kind} `query`, expected `key_padding_mask` to be `None` or {rank - 1}-D but found "
-                             f"{key_padding_mask.dim()}-D tensor instead")
+        raise AssertionError(
+            f"For {kind} `query`, expected `key_padding_mask` to be `None` or {rank - 1}-D but found "
+            f"{key_padding_mask.dim()}-D tensor instead"
+        )
     if attn_mask is not None:
         if attn_mask.dim() not in (2, 3):
-            raise AssertionError(f"For {kind} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found "
-                                 f"{attn_mask.dim()}-D tensor instead")
+            raise AssertionError(
+                f"For {kind} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead"
+            )
         expected = (heads, query.shape[0], key.shape[0])
         if rank == 2 and attn_mask.dim() == 3 and tuple(attn_mask.shape) != expected:
             raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {attn_mask.shape}")
@@ -102,8 +115,7 @@ def _check_ranks(query, key, value, key_padding_mask, attn_mask, heads):
 
 def _one_more(mask):
     """A further column of zeros: for a key that every query may attend to."""
-    return None if mask is None else cat((mask, full((*mask.shape[:-1], 1), 0, mask.dtype, mask.device)),
-                                         len(mask.shape) - 1)
+    return None if mask is None else cat((mask, full((*mask.shape[:-1], 1), 0, mask.dtype, mask.device)), len(mask.shape) - 1)
 
 
 def _projected(query, key, value, weight, bias, separate, q_weight, k_weight, v_weight):
@@ -148,8 +160,7 @@ def _attention_mask(attn_mask, length, width, batch, heads):
             raise RuntimeError(f"The shape of the 2D attn_mask is {attn_mask.shape}, but should be {(length, width)}.")
         return unsqueeze(unsqueeze(attn_mask, 0), 0)
     if tuple(attn_mask.shape) != (batch * heads, length, width):
-        raise RuntimeError(f"The shape of the 3D attn_mask is {attn_mask.shape}, but should be "
-                           f"{(batch * heads, length, width)}.")
+        raise RuntimeError(f"The shape of the 3D attn_mask is {attn_mask.shape}, but should be {(batch * heads, length, width)}.")
     return reshape(attn_mask, (batch, heads, length, width))
 
 
@@ -160,12 +171,33 @@ def _with_weights(q, k, v, mask, p):
     return matmul(weights, v), weights
 
 
-def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias,
-                                 bias_k, bias_v, add_zero_attn, dropout_p, out_proj_weight, out_proj_bias,
-                                 training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
-                                 use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None,
-                                 v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True,
-                                 is_causal=False):
+def multi_head_attention_forward(
+    query,
+    key,
+    value,
+    embed_dim_to_check,
+    num_heads,
+    in_proj_weight,
+    in_proj_bias,
+    bias_k,
+    bias_v,
+    add_zero_attn,
+    dropout_p,
+    out_proj_weight,
+    out_proj_bias,
+    training=True,
+    key_padding_mask=None,
+    need_weights=True,
+    attn_mask=None,
+    use_separate_proj_weight=False,
+    q_proj_weight=None,
+    k_proj_weight=None,
+    v_proj_weight=None,
+    static_k=None,
+    static_v=None,
+    average_attn_weights=True,
+    is_causal=False,
+):
     """Attention of `query` (L, N, E) over `key` and `value` (S, N, ...), or without N.
 
     Masks: attn_mask (L, S) or (N * heads, L, S), key_padding_mask (N, S); True, or -inf, is not attended to.
@@ -176,9 +208,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
     batched = query.dim() == 3
     if not batched:
-        same = query is key and key is value
-        query, key, value = (query.unsqueeze(1),) * 3 if same else (x.unsqueeze(1) for x in (query, key, value))
-        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        query, key, value, key_padding_mask = _as_batch(query, key, value, key_padding_mask)
     length, batch, size = query.shape
     _check_sizes(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
     head_dim, dtype, dropout_p = size // num_heads, query.dtype, dropout_p if training else 0.0
@@ -186,37 +216,49 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     key_padding_mask = additive_mask(key_padding_mask, "key_padding_mask", dtype)
     attn_mask = None if causal else additive_mask(attn_mask, "attn_mask", dtype)
 
-    q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, use_separate_proj_weight, q_proj_weight,
-                         k_proj_weight, v_proj_weight)
+    q, k, v = _projected(
+        query, key, value, in_proj_weight, in_proj_bias, use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight
+    )
     if bias_k is not None and bias_v is not None:
         k, v = (cat((x, expand(b, (1, batch, size))), 0) for x, b in ((k, bias_k), (v, bias_v)))
         attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
     q = _heads(q, batch, num_heads)
-    k = _heads(k, batch, num_heads) if static_k is None else _given_heads(static_k, batch, num_heads, head_dim,
-                                                                         "static_k")
-    v = _heads(v, batch, num_heads) if static_v is None else _given_heads(static_v, batch, num_heads, head_dim,
-                                                                         "static_v")
+    k = _heads(k, batch, num_heads) if static_k is None else _given_heads(static_k, batch, num_heads, head_dim, "static_k")
+    v = _heads(v, batch, num_heads) if static_v is None else _given_heads(static_v, batch, num_heads, head_dim, "static_v")
     if add_zero_attn:
         nothing = full((batch, num_heads, 1, head_dim), 0, dtype, q.device)
         k, v = cat((k, nothing), 2), cat((v, nothing), 2)
         attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
     mask = _attention_mask(attn_mask, length, k.shape[2], batch, num_heads)
-    if key_padding_mask is not None:
-        if tuple(key_padding_mask.shape) != (batch, k.shape[2]):
-            raise AssertionError(f"expecting key_padding_mask shape of {(batch, k.shape[2])}, but got "
-                                 f"{key_padding_mask.shape}")
-        padding = unsqueeze(unsqueeze(key_padding_mask, 1), 1)
-        mask = padding if mask is None else add(mask, padding)
-    weights = None
+    mask = _with_padding(mask, key_padding_mask, batch, k.shape[2])
     if need_weights:
         out, weights = _with_weights(q, k, v, mask, dropout_p)
         weights = mean(weights, (1,), False) if average_attn_weights else weights
     else:
-        out = scaled_dot_product_attention(q, k, v, mask, dropout_p, causal)
+        out, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
     out = linear(reshape(out.permute(2, 0, 1, 3), (length, batch, size)), out_proj_weight, out_proj_bias)
     if not batched:
         out, weights = squeeze(out, (1,)), None if weights is None else squeeze(weights, (0,))
     return out, weights
+
+
+def _as_batch(query, key, value, padding):
+    """Sequences without a batch, (L, E), and their padding (S,) as a batch of one; tensors that are one object stay one."""
+    if query is key and key is value:
+        query = key = value = query.unsqueeze(1)
+    else:
+        query, key, value = (x.unsqueeze(1) for x in (query, key, value))
+    return query, key, value, None if padding is None else padding.unsqueeze(0)
+
+
+def _with_padding(mask, padding, batch, keys):
+    """The mask of all heads with that of the keys (N, S) added."""
+    if padding is None:
+        return mask
+    if tuple(padding.shape) != (batch, keys):
+        raise AssertionError(f"expecting key_padding_mask shape of {(batch, keys)}, but got {padding.shape}")
+    padding = unsqueeze(unsqueeze(padding, 1), 1)
+    return padding if mask is None else add(mask, padding)
 
 
 def _check_sizes(query, key, value, embed_dim, heads, separate):

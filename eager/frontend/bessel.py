@@ -24,6 +24,7 @@ _BLOCK = 1 << 13
 
 def _function(name, kernel):
     """A public function of one tensor; the kernel is given blocks of float64."""
+
     @takes_out
     @on_host
     def function(input):
@@ -36,8 +37,9 @@ def _function(name, kernel):
         flat, out = x.reshape(-1).astype(np.float64), np.empty(x.size)
         with np.errstate(all="ignore"):
             for k in range(0, x.size, _BLOCK):
-                out[k:k + _BLOCK] = kernel(flat[k:k + _BLOCK])
+                out[k : k + _BLOCK] = kernel(flat[k : k + _BLOCK])
             return Tensor._from_array(out.reshape(x.shape).astype(kind.numpy), kind)
+
     function.__name__ = function.__qualname__ = name
     return function
 
@@ -58,8 +60,9 @@ _ORDERS = np.arange(1, 37)
 _J1_SERIES = [(-1) ** k / (math.factorial(k) * math.factorial(k + 1)) for k in range(16)]
 # what the sums of Y multiply the integrand by: terms (-1)^k / k of J_2k, and their like of J_2k+1
 _Y0_WEIGHTS = np.cos(2 * _HALF_TURN[:, None] * _ORDERS) @ ((-1.0) ** _ORDERS / _ORDERS) / 80
-_Y1_WEIGHTS = np.sin(_HALF_TURN[:, None] * (2 * _ORDERS + 1)) @ (
-    (-1.0) ** _ORDERS * (2 * _ORDERS + 1) / (_ORDERS * (_ORDERS + 1))) / 80
+_Y1_WEIGHTS = (
+    np.sin(_HALF_TURN[:, None] * (2 * _ORDERS + 1)) @ ((-1.0) ** _ORDERS * (2 * _ORDERS + 1) / (_ORDERS * (_ORDERS + 1))) / 80
+)
 _FAR = 25.0
 
 
@@ -88,7 +91,7 @@ def _far(order, x):
     p = _powers(y * y, [(-1) ** (k // 2) * t for k, t in enumerate(terms) if k % 2 == 0])
     q = y * _powers(y * y, [(-1) ** (k // 2) * t for k, t in enumerate(terms) if k % 2])
     sine, cosine = np.sin(x), np.cos(x)
-    if order:                                           # of the angle x - 3 pi / 4, times the root of 2
+    if order:  # of the angle x - 3 pi / 4, times the root of 2
         cosine, sine = sine - cosine, -sine - cosine
     else:
         cosine, sine = cosine + sine, sine - cosine
@@ -102,6 +105,7 @@ def _j(order):
         near = _near(order, np.where(size < _FAR, size, 0.0))[0]
         out = np.where(size < _FAR, near, _far(order, size)[0])
         return np.copysign(1.0, x) * out if order else out
+
     return kernel
 
 
@@ -113,6 +117,7 @@ def _y(order):
         near = near - 2 / math.pi / small * _near(0, small)[0] if order else near
         out = np.where(x < _FAR, near, _far(order, x)[1])
         return np.where(x > 0, out, np.where(x == 0, -np.inf, np.nan))
+
     return kernel
 
 
@@ -121,6 +126,7 @@ bessel_y0, bessel_y1 = _function("bessel_y0", _y(0)), _function("bessel_y1", _y(
 
 
 # -- I and K
+
 
 @takes_out
 def modified_bessel_i0(input):
@@ -160,6 +166,7 @@ def _k(order, scaled):
         near = _k_series(order, small)
         out = np.where(x > 1.5, out if scaled else out * np.exp(-x), near * np.exp(small) if scaled else near)
         return np.where(x > 0, out, np.where(x == 0, np.inf, np.nan))
+
     return kernel
 
 
@@ -226,9 +233,9 @@ def _airy(x):
     root = np.sqrt(size)
     zeta, terms = 2 / 3 * size * root, _expansion()
     falling = np.exp(-zeta) / (2 * math.sqrt(math.pi) * np.sqrt(root)) * _powers(-1 / zeta, terms)
-    even = _powers(-1 / zeta ** 2, terms[::2])
-    odd = _powers(-1 / zeta ** 2, terms[1::2]) / zeta
-    sine, cosine = np.sin(zeta), np.cos(zeta)           # of zeta - pi / 4, times the root of 2
+    even = _powers(-1 / zeta**2, terms[::2])
+    odd = _powers(-1 / zeta**2, terms[1::2]) / zeta
+    sine, cosine = np.sin(zeta), np.cos(zeta)  # of zeta - pi / 4, times the root of 2
     waves = ((cosine + sine) * even + (sine - cosine) * odd) / np.sqrt(2 * math.pi * root)
     out = np.where(np.abs(x) <= _REACH, near, np.where(x > 0, falling, waves))
     return np.where(np.isnan(x), np.nan, out)

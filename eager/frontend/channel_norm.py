@@ -36,8 +36,9 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
 
 
 def _check(input, running_mean, running_var, weight, bias):
-    _check_vectors(input.shape[1] if input.ndim > 1 else 0, running_mean=running_mean, running_var=running_var,
-                   weight=weight, bias=bias)
+    _check_vectors(
+        input.shape[1] if input.ndim > 1 else 0, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+    )
     _check_type(input, "batch_norm")
 
 
@@ -62,8 +63,9 @@ def _update(running_mean, running_var, mean, var, momentum, count):
         running_var.mul_(1 - momentum).add_(var, alpha=momentum * correction)
 
 
-def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
-                  momentum=0.1, eps=1e-5):
+def instance_norm(
+    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+):
     """Batch norm with the moments of each sample by itself."""
     count = numel(input.shape[2:])
     if use_input_stats and count == 1:
@@ -91,14 +93,18 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     if num_groups <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
     if shape[1] % num_groups != 0:
-        raise RuntimeError("Expected number of channels in input to be divisible by num_groups, but got input of shape "
-                           f"{list(shape)} and num_groups={num_groups}")
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(shape)} and num_groups={num_groups}"
+        )
     if (shape[0] * shape[1] // num_groups) * numel(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
     for name, t in (("weight", weight), ("bias", bias)):
         if t is not None and (t.ndim != 1 or t.shape[0] != shape[1]):
-            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but "
-                               f"got {name} of shape {list(t.shape)} and input of shape {list(shape)}")
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but "
+                f"got {name} of shape {list(t.shape)} and input of shape {list(shape)}"
+            )
     _check_type(input, "group_norm")
     if input.numel() == 0:
         return input * 1

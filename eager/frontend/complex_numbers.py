@@ -30,8 +30,10 @@ def view_as_real(input):
 
 def view_as_complex(input):
     if input.dtype not in (dtypes.float32, dtypes.float64, dtypes.float16):
-        raise RuntimeError(f"view_as_complex is only supported for half, float and double tensors, but got a tensor of "
-                           f"scalar type: {input.dtype.name.capitalize()}")
+        raise RuntimeError(
+            f"view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+            f"scalar type: {input.dtype.name.capitalize()}"
+        )
     if not input.ndim:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if input.shape[-1] != 2:
@@ -49,16 +51,21 @@ def view_as_complex(input):
 def complex(real, imag):
     _check_parts(real, imag)
     from .shapes import broadcast_tensors
+
     return c.complex_of(*(broadcast_tensors(real, imag) if real.shape != imag.shape else (real, imag)))
 
 
 def _check_parts(real, imag):
     if real.dtype is not imag.dtype:
-        raise RuntimeError(f"Expected object of scalar type {real.dtype.name.capitalize()} but got scalar type "
-                           f"{imag.dtype.name.capitalize()} for second argument")
+        raise RuntimeError(
+            f"Expected object of scalar type {real.dtype.name.capitalize()} but got scalar type "
+            f"{imag.dtype.name.capitalize()} for second argument"
+        )
     if real.dtype not in (dtypes.float32, dtypes.float64, dtypes.float16):
-        raise RuntimeError("Expected both inputs to be Half, Float or Double tensors but got "
-                           f"{real.dtype.name.capitalize()} and {imag.dtype.name.capitalize()}")
+        raise RuntimeError(
+            "Expected both inputs to be Half, Float or Double tensors but got "
+            f"{real.dtype.name.capitalize()} and {imag.dtype.name.capitalize()}"
+        )
 
 
 @takes_out
@@ -121,4 +128,5 @@ def sgn(input, *, out=None):
 
 def vdot(input, other, *, out=None):
     from .products import dot
+
     return dot(conj(input), other, out=out)

@@ -27,6 +27,7 @@ def _list(tensors):
 
 # -- blocks and products
 
+
 def _is_value(t) -> bool:
     """Numbers in memory of the host that nothing is recorded for."""
     return type(t) is Tensor and t._array is not None and not (state.grad and t.requires_grad)
@@ -135,8 +136,7 @@ def cross(input, other, dim=None, *, out=None):
     x, y = shapes.broadcast_tensors(input, other)
     d = dim_of(x, dim)
     if x.shape[d] != 3:
-        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[d]} and "
-                           f"{y.shape[d]}")
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[d]} and {y.shape[d]}")
     (x0, x1, x2), (y0, y1, y2) = x.unbind(d), y.unbind(d)
     return give(shapes.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], d), out)
 
@@ -150,8 +150,10 @@ row_stack = shapes.vstack
 
 def _check_sections(name, input, d, sections):
     if isinstance(sections, int) and sections > 0 and input.shape[d] % sections:
-        raise RuntimeError(f"torch.{name} attempted to split along dimension {d}, but the size of the dimension "
-                           f"{input.shape[d]} is not divisible by the split_size {sections}!")
+        raise RuntimeError(
+            f"torch.{name} attempted to split along dimension {d}, but the size of the dimension "
+            f"{input.shape[d]} is not divisible by the split_size {sections}!"
+        )
 
 
 def hsplit(input, indices_or_sections):
@@ -164,16 +166,18 @@ def hsplit(input, indices_or_sections):
 
 def vsplit(input, indices_or_sections):
     if input.ndim < 2:
-        raise RuntimeError(f"torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with {input.ndim} "
-                           "dimensions!")
+        raise RuntimeError(
+            f"torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with {input.ndim} dimensions!"
+        )
     _check_sections("vsplit", input, 0, indices_or_sections)
     return shapes.tensor_split(input, indices_or_sections, 0)
 
 
 def dsplit(input, indices_or_sections):
     if input.ndim < 3:
-        raise RuntimeError(f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} "
-                           "dimensions!")
+        raise RuntimeError(
+            f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!"
+        )
     _check_sections("dsplit", input, 2, indices_or_sections)
     return shapes.tensor_split(input, indices_or_sections, 2)
 
@@ -198,6 +202,7 @@ def range(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=F
 
 # -- parts out of place
 
+
 def select_scatter(input, src, dim, index):
     out = input.clone()
     return _filled(out, out.select(dim, index), src)
@@ -206,8 +211,10 @@ def select_scatter(input, src, dim, index):
 def _filled(out, part, src):
     """`out` with a part of it replaced by a tensor of the part's sizes."""
     if tuple(part.shape) != tuple(src.shape):
-        raise RuntimeError("expected src to have a size equal to the slice of self. "
-                           f"src size = {list(src.shape)}, slice size = {list(part.shape)}")
+        raise RuntimeError(
+            "expected src to have a size equal to the slice of self. "
+            f"src size = {list(src.shape)}, slice size = {list(part.shape)}"
+        )
     part.copy_(src)
     return out
 
@@ -233,11 +240,15 @@ def put(input, index, source, accumulate=False):
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"put_(): Expected a long tensor for index, but got {type_name(index.dtype)}")
     if source.dtype is not input.dtype:
-        raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
-                           f"{type_name(input.dtype)} and source.dtype = {type_name(source.dtype)}")
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{type_name(input.dtype)} and source.dtype = {type_name(source.dtype)}"
+        )
     if index.numel() != source.numel():
-        raise IndexError("put_(): Expected source and index to have the same number of elements, but got source.numel() = "
-                         f"{source.numel()}, index.numel() = {index.numel()}")
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source.numel()}, index.numel() = {index.numel()}"
+        )
     flat = input.reshape(-1)
     index, source = index.reshape(-1), source.reshape(-1)
     index = a.where(a.lt(index, 0), index + flat.shape[0], index)
@@ -326,16 +337,19 @@ def sum_to_size(self, *size):
 
 # -- windows of signal processing
 
+
 def _window(name, formula):
-    def function(window_length, periodic=True, *args, dtype=None, device=None, requires_grad=False, layout=None,
-                 pin_memory=False, **kw):
-        n = int(size_of(window_length))         # the values are made here: code for each length
+    def function(
+        window_length, periodic=True, *args, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **kw
+    ):
+        n = int(size_of(window_length))  # the values are made here: code for each length
         device = device_of(device)
         t = np.arange(n) / max(n if periodic else n - 1, 1)
         values = np.ones(n) if n == 1 else formula(t, *args, **kw)
         d = dtype_of(dtype, dtypes.get_default_dtype())
         out = _wrap(np.asarray(values).astype(d.numpy), d).to(device)
         return creation.finished(out, requires_grad, None, pin_memory, layout)
+
     function.__name__ = function.__qualname__ = name
     return function
 
@@ -346,7 +360,6 @@ def _cosine(t, alpha, beta):
 
 hann_window = _window("hann_window", lambda t: _cosine(t, 0.5, 0.5))
 hamming_window = _window("hamming_window", lambda t, alpha=0.54, beta=0.46: _cosine(t, alpha, beta))
-blackman_window = _window("blackman_window", lambda t: 0.42 - 0.5 * np.cos(2 * math.pi * t)
-                          + 0.08 * np.cos(4 * math.pi * t))
+blackman_window = _window("blackman_window", lambda t: 0.42 - 0.5 * np.cos(2 * math.pi * t) + 0.08 * np.cos(4 * math.pi * t))
 bartlett_window = _window("bartlett_window", lambda t: 1 - np.abs(2 * t - 1))
 kaiser_window = _window("kaiser_window", lambda t, beta=12.0: np.i0(beta * np.sqrt(1 - (2 * t - 1) ** 2)) / np.i0(beta))

@@ -17,8 +17,14 @@ from ..state import state
 from ..tensor import Tensor
 from .arguments import size_of
 
-_TYPE_TEXT = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-              "int64": "long int", "int32": "int"}
+_TYPE_TEXT = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "int64": "long int",
+    "int32": "int",
+}
 
 
 def _numbers(value, n, what, name):
@@ -34,8 +40,10 @@ def _numbers(value, n, what, name):
     if len(value) == 1:
         return value * n
     if len(value) != n:
-        raise RuntimeError(f"expected {what} to be a single integer value or a list of {n} values to match the "
-                           f"convolution dimensions, but got {what}={list(value)}")
+        raise RuntimeError(
+            f"expected {what} to be a single integer value or a list of {n} values to match the "
+            f"convolution dimensions, but got {what}={list(value)}"
+        )
     return value
 
 
@@ -62,8 +70,9 @@ def _text(x):
 def _batched(name, input, n):
     """The input with a batch dim, and whether it had one."""
     if input.ndim not in (n + 1, n + 2):
-        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: "
-                           f"{list(input.shape)}")
+        raise RuntimeError(
+            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}"
+        )
     return (input, True) if input.ndim == n + 2 else (unsqueeze(input, 0), False)
 
 
@@ -83,20 +92,28 @@ def _check_numbers(stride, padding, dilation, output_padding, groups):
 def _check_weight(input, weight, bias, transposed, groups):
     shape, first = list(weight.shape), f"transposed={int(transposed)}" if transposed else f"groups={groups}"
     if shape[0] < groups:
-        raise RuntimeError(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got "
-                           f"weight of size {shape} instead")
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got "
+            f"weight of size {shape} instead"
+        )
     if shape[0] % groups:
-        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got "
-                           f"weight of size [{shape}] instead")
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got "
+            f"weight of size [{shape}] instead"
+        )
     wanted = shape[0] if transposed else shape[1] * groups
     if input.shape[1] != wanted:
-        raise RuntimeError(f"Given {first}, weight of size {shape}, expected input{list(input.shape)} to have {wanted} "
-                           f"channels, but got {input.shape[1]} channels instead")
+        raise RuntimeError(
+            f"Given {first}, weight of size {shape}, expected input{list(input.shape)} to have {wanted} "
+            f"channels, but got {input.shape[1]} channels instead"
+        )
     made = shape[1] * groups if transposed else shape[0]
     if bias is not None and (bias.ndim != 1 or bias.shape[0] != made):
         given = f"Given {first}, weight" if transposed else "Given weight"
-        raise RuntimeError(f"{given} of size {shape}, expected bias to be 1-dimensional with {made} elements, but got "
-                           f"bias of size {list(bias.shape)} instead")
+        raise RuntimeError(
+            f"{given} of size {shape}, expected bias to be 1-dimensional with {made} elements, but got "
+            f"bias of size {list(bias.shape)} instead"
+        )
 
 
 def _by(sizes):
@@ -107,8 +124,10 @@ def _check_windows(input, weight, padding, dilation):
     spans = [d * (k - 1) + 1 for d, k in zip(dilation, weight.shape[2:])]
     sizes = [m + 2 * p for m, p in zip(input.shape[2:], padding)]
     if any(m < span for m, span in zip(sizes, spans)):
-        raise RuntimeError(f"Calculated padded input size per channel: ({_by(sizes)}). Kernel size: ({_by(spans)}). Kernel "
-                           "size can't be greater than actual input size")
+        raise RuntimeError(
+            f"Calculated padded input size per channel: ({_by(sizes)}). Kernel size: ({_by(spans)}). Kernel "
+            "size can't be greater than actual input size"
+        )
     if any(k == 0 for k in weight.shape[2:]):
         raise RuntimeError(f"kernel size should be greater than zero, but got weight of size {list(weight.shape)}")
 
@@ -119,8 +138,11 @@ def _same(name, input, weight, stride, dilation):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
     if any(total % 2 for total in totals):
-        warnings.warn("Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of "
-                      "the input be created", stacklevel=4)
+        warnings.warn(
+            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of "
+            "the input be created",
+            stacklevel=4,
+        )
         input = pad_dims(input, ((0, 0), (0, 0), *((0, total % 2) for total in totals)), 0)
     return input, tuple([total // 2 for total in totals])
 
@@ -170,14 +192,18 @@ _AXES = {1: ("width",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 def _check_unwindowed(input, weight, stride, padding, dilation, output_padding):
     n = len(stride)
     if any(extra >= s and extra >= d for extra, s, d in zip(output_padding, stride, dilation)):
-        told = [f"{what}_{axis}: {v}"
-                for what, values in (("output_padding", output_padding), ("stride", stride), ("dilation", dilation))
-                for axis, v in zip(_AXES[n], values)]
+        told = [
+            f"{what}_{axis}: {v}"
+            for what, values in (("output_padding", output_padding), ("stride", stride), ("dilation", dilation))
+            for axis, v in zip(_AXES[n], values)
+        ]
         raise RuntimeError("output padding must be smaller than either stride or dilation, but got " + " ".join(told))
     made = unwindowed_sizes(input.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding)
     if any(m < 1 for m in made):
-        raise RuntimeError(f"Given input size per channel: ({_by(input.shape[2:])}). Calculated output size per channel: "
-                           f"({_by(made)}). Output size is too small")
+        raise RuntimeError(
+            f"Given input size per channel: ({_by(input.shape[2:])}). Calculated output size per channel: "
+            f"({_by(made)}). Output size is too small"
+        )
 
 
 def _conv_transpose(name, n, input, weight, bias, stride, padding, output_padding, groups, dilation):

@@ -46,6 +46,7 @@ def numel(input):
 
 # -- from data
 
+
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new leaf with a copy of the data: numbers, nested sequences (of numbers or tensors), arrays, tensors."""
     t = _of_data(data, dtype, device, copy=True)
@@ -118,12 +119,16 @@ def from_numpy(ndarray):
 def _check_array(array):
     """An array that tensors can view: no negative strides, this machine's byte order."""
     if any(step < 0 for step in array.strides):
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are "
-                         "not currently supported. (You can probably work around this by making a copy of your array with "
-                         "array.copy().)")
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are "
+            "not currently supported. (You can probably work around this by making a copy of your array with "
+            "array.copy().)"
+        )
     if dtypes.is_swapped(array):
-        raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte "
-                         "orders is currently not supported.")
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion between byte "
+            "orders is currently not supported."
+        )
 
 
 def scalar_tensor(value, *, dtype=None, device=None):
@@ -158,7 +163,7 @@ def _copied(array, kind, copy):
     return out
 
 
-MOST_DIMS = 128                 # of nested sequences; deeper ones hold themselves, or are a mistake
+MOST_DIMS = 128  # of nested sequences; deeper ones hold themselves, or are a mistake
 
 
 def _holds_arrays(data):
@@ -167,8 +172,7 @@ def _holds_arrays(data):
         first, depth = first[0], depth + 1
         if depth > MOST_DIMS:
             raise ValueError(f"too many dimensions '{type(first).__name__}'")
-    return isinstance(first, (Tensor, np.ndarray, np.generic)) or any(isinstance(each,
-            (Tensor, np.generic)) for each in data)
+    return isinstance(first, (Tensor, np.ndarray, np.generic)) or any(isinstance(each, (Tensor, np.generic)) for each in data)
 
 
 def _type_of(each):
@@ -314,8 +318,15 @@ def _check_sizes(each, sizes, d):
 def _inferred(array):
     """Python numbers take the default types."""
     kind = array.dtype.kind
-    return dtypes.get_default_dtype() if kind == "f" else dtypes.default_complex() if kind == "c" else \
-        dtypes.bool if kind == "b" else dtypes.int64
+    return (
+        dtypes.get_default_dtype()
+        if kind == "f"
+        else dtypes.default_complex()
+        if kind == "c"
+        else dtypes.bool
+        if kind == "b"
+        else dtypes.int64
+    )
 
 
 def _on_device(t, device):
@@ -342,11 +353,14 @@ def _refuse(device):
 
 # -- from sizes
 
+
 def finished(t, requires_grad, out=None, pin_memory=False, layout=None, memory_format=None):
     """What every factory ends with: its options are honoured, or refused by name."""
     if layout is not None and layout is not strided:
-        raise RuntimeError(f"layout={layout}: factories make strided tensors only; sparse_coo_tensor() makes sparse ones from "
-                           "their places and values")
+        raise RuntimeError(
+            f"layout={layout}: factories make strided tensors only; sparse_coo_tensor() makes sparse ones from "
+            "their places and values"
+        )
     if memory_format is not None:
         t = contiguous(t, memory_format)
     t = give(t.pin_memory() if pin_memory else t, out)
@@ -365,8 +379,9 @@ def _factory_options(dtype, device):
     return dtype_of(dtype, dtypes.get_default_dtype()), device
 
 
-def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
-          memory_format=None, names=None):
+def empty(
+    *size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, memory_format=None, names=None
+):
     _unnamed(names)
     dtype, device = _factory_options(dtype, device)
     return finished(records.empty(_sizes(size), dtype, device), requires_grad, out, pin_memory, layout, memory_format)
@@ -386,7 +401,7 @@ def _sizes(size, name="size"):
     return size
 
 
-_MOST = 2**60                   # elements, of which no machine has memory for
+_MOST = 2**60  # elements, of which no machine has memory for
 
 
 def _refuse_sizes(size):
@@ -444,28 +459,50 @@ def _in_likeness(input, dtype, device, make, requires_grad, pin_memory=False, la
     return finished(made, requires_grad, None, pin_memory, layout)
 
 
-def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
-               pin_memory=False):
+def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
     return _in_likeness(input, dtype, device, records.empty, requires_grad, pin_memory, layout, memory_format)
 
 
-def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
-              pin_memory=False):
+def full_like(
+    input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False
+):
     fill = _number("full_like", fill_value)
-    return _in_likeness(input, dtype, device, lambda size, d, where: records.full(size, fitting(fill, d), d, where),
-                        requires_grad, pin_memory, layout, memory_format)
+    return _in_likeness(
+        input,
+        dtype,
+        device,
+        lambda size, d, where: records.full(size, fitting(fill, d), d, where),
+        requires_grad,
+        pin_memory,
+        layout,
+        memory_format,
+    )
 
 
-def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
-               pin_memory=False):
-    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format,
-                     layout=layout, pin_memory=pin_memory)
+def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+    return full_like(
+        input,
+        0,
+        dtype=dtype,
+        device=device,
+        requires_grad=requires_grad,
+        memory_format=memory_format,
+        layout=layout,
+        pin_memory=pin_memory,
+    )
 
 
-def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
-              pin_memory=False):
-    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format,
-                     layout=layout, pin_memory=pin_memory)
+def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+    return full_like(
+        input,
+        1,
+        dtype=dtype,
+        device=device,
+        requires_grad=requires_grad,
+        memory_format=memory_format,
+        layout=layout,
+        pin_memory=pin_memory,
+    )
 
 
 def new_empty(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
@@ -497,8 +534,9 @@ def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False,
     return finished(flat.as_strided(tuple(size), tuple(stride)).detach(), requires_grad, None, pin_memory, layout)
 
 
-def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_grad=False, out=None, layout=None,
-           pin_memory=False):
+def arange(
+    *args, start=0, end=None, step=1, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False
+):
     """arange(end), arange(start, end), arange(start, end, step)."""
     if len(args) == 1:
         end = args[0]
@@ -519,7 +557,7 @@ def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_g
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     length = math.ceil((end - start) / step) if floating else -((start - end) // step)
-    if dtype.category == 1:                     # counted as the numbers are, in steps of their whole parts
+    if dtype.category == 1:  # counted as the numbers are, in steps of their whole parts
         start, step = (int(v) if isinstance(v, float) else v for v in (start, step))
     return finished(records.arange(start, step, length, dtype, device), requires_grad, out, pin_memory, layout)
 
@@ -527,7 +565,7 @@ def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_g
 def _refuse_beyond(*numbers):
     """Integers that 64 bits do not hold raise OverflowError."""
     for number in numbers:
-        if type(number) is int and not -2**63 <= number < 2**63:
+        if type(number) is int and not -(2**63) <= number < 2**63:
             dtypes.of_number(number)
 
 
@@ -541,8 +579,10 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     if dtype.is_complex:
-        real, imag = [records.linspace(getattr(start, part), getattr(end, part), steps, dtype.to_real(), device)
-                      for part in ("real", "imag")]
+        real, imag = [
+            records.linspace(getattr(start, part), getattr(end, part), steps, dtype.to_real(), device)
+            for part in ("real", "imag")
+        ]
         return finished(complex_of(real, imag), requires_grad, out, pin_memory, layout)
     if steps:
         start, end = fitting(start, dtype), fitting(end, dtype)
@@ -552,19 +592,22 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
 def _complex_type(dtype):
     """The type of steps between complex numbers."""
     if dtype is not None and not dtype_of(dtype).is_complex:
-        raise RuntimeError(f"torch.linspace(): inferred dtype {dtypes.default_complex().name} can't be safely cast to passed "
-                           f"dtype {dtype_of(dtype).name}")
+        raise RuntimeError(
+            f"torch.linspace(): inferred dtype {dtypes.default_complex().name} can't be safely cast to passed "
+            f"dtype {dtype_of(dtype).name}"
+        )
     return dtype or dtypes.default_complex()
 
 
-def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False, out=None, layout=None,
-             pin_memory=False):
+def logspace(
+    start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False
+):
     inexact = isinstance(start, complex) or isinstance(end, complex)
     dtype = dtype_of(dtype, dtypes.default_complex() if inexact else dtypes.get_default_dtype())
     if dtype.category < 2 and steps != 1:
-        start, end = int(start), int(end)       # the ends have the type of the result, what lies between has not
+        start, end = int(start), int(end)  # the ends have the type of the result, what lies between has not
     exponents = linspace(start, end, steps, dtype=dtypes.complex128 if inexact else dtypes.float64)
-    return finished(_on_device(cast(base ** exponents, dtype), device), requires_grad, out, pin_memory, layout)
+    return finished(_on_device(cast(base**exponents, dtype), device), requires_grad, out, pin_memory, layout)
 
 
 def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
@@ -602,6 +645,7 @@ def triu_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=
 
 
 # -- conversions
+
 
 def to(self, *args, **kw):
     """The same tensor if nothing changes."""
@@ -641,20 +685,41 @@ def _caster(name, dtype):
         if memory_format is not None:
             return to(self, dtype, memory_format=memory_format)
         return self if self.dtype is dtype else cast(self, dtype)
+
     method.__name__ = name
     return method
 
 
-CASTS = {name: _caster(name, d) for name, d in dict(
-    float=dtypes.float32, double=dtypes.float64, half=dtypes.float16, bfloat16=dtypes.bfloat16, int=dtypes.int32,
-                                                    long=dtypes.int64,
-    short=dtypes.int16, char=dtypes.int8, byte=dtypes.uint8, bool=dtypes.bool, cfloat=dtypes.complex64,
-    cdouble=dtypes.complex128).items()}
+CASTS = {
+    name: _caster(name, d)
+    for name, d in dict(
+        float=dtypes.float32,
+        double=dtypes.float64,
+        half=dtypes.float16,
+        bfloat16=dtypes.bfloat16,
+        int=dtypes.int32,
+        long=dtypes.int64,
+        short=dtypes.int16,
+        char=dtypes.int8,
+        byte=dtypes.uint8,
+        bool=dtypes.bool,
+        cfloat=dtypes.complex64,
+        cdouble=dtypes.complex128,
+    ).items()
+}
 
-_TYPE_NAMES = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16",
-               "BFloat16Tensor": "bfloat16", "LongTensor": "int64",
-               "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8",
-               "BoolTensor": "bool"}
+_TYPE_NAMES = {
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "ShortTensor": "int16",
+    "CharTensor": "int8",
+    "ByteTensor": "uint8",
+    "BoolTensor": "bool",
+}
 
 
 def type_of(self, dtype=None, non_blocking=False):

@@ -35,14 +35,16 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     if not x1.is_floating_point() or not x2.is_floating_point():
         raise RuntimeError("cdist only supports floating-point dtypes")
     if x1.ndim < 2 or x2.ndim < 2:
-        raise RuntimeError("cdist only supports at least 2D tensors, X1 got: "
-                           f"{x1.ndim}D" if x1.ndim < 2 else f"cdist only supports at least 2D tensors, X2 got: {x2.ndim}D")
+        raise RuntimeError(
+            f"cdist only supports at least 2D tensors, X1 got: {x1.ndim}D"
+            if x1.ndim < 2
+            else f"cdist only supports at least 2D tensors, X2 got: {x2.ndim}D"
+        )
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
-    modes = {"use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": True,
-             "donot_use_mm_for_euclid_dist": False}
+    modes = {"use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": True, "donot_use_mm_for_euclid_dist": False}
     if compute_mode not in modes:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     product = modes[compute_mode]
@@ -90,12 +92,12 @@ def _length(apart, p):
 def bilinear(input1, input2, weight, bias=None):
     """out[..., k] = sum over i, j of input1[..., i] * weight[k, i, j] * input2[..., j] + bias[k]."""
     if tuple(input1.shape[:-1]) != tuple(input2.shape[:-1]):
-        raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and "
-                           f"{list(input2.shape)}")
+        raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}")
     for k, x in ((1, input1), (2, input2)):
         if x.shape[-1] != weight.shape[k]:
-            raise RuntimeError(f"bilinear(): input{k} size does not match weight size: got {x.shape[-1]} but expected "
-                               f"{weight.shape[k]}")
+            raise RuntimeError(
+                f"bilinear(): input{k} size does not match weight size: got {x.shape[-1]} but expected {weight.shape[k]}"
+            )
     lead, (outputs, n, m) = tuple(input1.shape[:-1]), weight.shape
     rows = numel(lead)
     left = matmul(input1.reshape(rows, n), weight.permute(1, 0, 2).reshape(n, outputs * m)).reshape(rows, outputs, m)
@@ -106,8 +108,7 @@ def bilinear(input1, input2, weight, bias=None):
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """x / (k + alpha * mean of the squares of `size` neighbouring channels) ** beta."""
     if input.ndim < 3:
-        raise ValueError("Expected 3D or higher dimensionality                          input (got "
-                         f"{input.ndim} dimensions)")
+        raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input.ndim} dimensions)")
     if input.numel() == 0:
         return input
     shape, square = tuple(input.shape), (input * input).unsqueeze(1)

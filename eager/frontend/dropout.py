@@ -5,7 +5,7 @@ import math
 from ..dispatch import small
 from ..ops.random import keep_mask
 
-_FLOOR = 1.7580993408473766         # minus SELU's limit at minus infinity: scale * alpha
+_FLOOR = 1.7580993408473766  # minus SELU's limit at minus infinity: scale * alpha
 
 
 def _check(p):
@@ -42,9 +42,11 @@ def _unbatched(input, p, training, inplace, lone):
 def dropout1d(input, p=0.5, training=True, inplace=False):
     _check(p)
     if input.ndim not in (2, 3):
-        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d "
-                           "exists to provide channel-wise dropout on inputs with 1 spatial dimension, a channel "
-                           "dimension, and an optional batch dimension (i.e. 2D or 3D inputs).")
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d "
+            "exists to provide channel-wise dropout on inputs with 1 spatial dimension, a channel "
+            "dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
+        )
     return _unbatched(input, p, training, inplace, input.ndim == 2)
 
 

@@ -23,6 +23,7 @@ def unary(record, name=None):
 
     def function(input, *, out=None):
         return call(input) if out is None else give(call(input), out)
+
     function.__name__ = function.__qualname__ = name or record.name
     function.__doc__ = record.doc or None
     return function
@@ -34,6 +35,7 @@ def binary(record, name=None):
 
     def function(input, other, *, out=None):
         return call(input, other) if out is None else give(call(input, other), out)
+
     function.__name__ = function.__qualname__ = name or record.name
     function.__doc__ = record.doc or None
     return function
@@ -47,6 +49,7 @@ def binary_of_tensors(record, name):
         if not isinstance(other, Tensor):
             refuse_number(name, other)
         return call(input, other) if out is None else give(call(input, other), out)
+
     function.__name__ = function.__qualname__ = name
     function.__doc__ = record.doc or None
     return function
@@ -56,24 +59,48 @@ def refuse_number(name, other):
     raise TypeError(f"{name}(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
 
 
-UNARY = {name: (getattr(e, name) if hasattr(e, name) else getattr(a, name)) for name in (
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh sinh cosh erf sigmoid atan asin acos erfinv "
-    "floor ceil "
-    "trunc frac isnan isinf isfinite neg sign square reciprocal logical_not bitwise_not").split()}
-UNARY.update(abs=a.absolute, absolute=a.absolute, negative=a.neg, fix=e.trunc, arctan=e.atan,
-             arcsin=e.asin, arccos=e.acos,
-             relu=activations.relu)
-BINARY = {name: getattr(a, name) for name in (
-    "mul floor_divide remainder fmod maximum minimum lt le gt ge eq ne logical_and logical_or logical_xor bitwise_and "
-    "bitwise_or "
-    "bitwise_xor").split()}
-BINARY.update(multiply=a.mul, less=a.lt, less_equal=a.le, greater=a.gt, greater_equal=a.ge, not_equal=a.ne,
-              bitwise_left_shift=a.left_shift, bitwise_right_shift=a.right_shift)
+UNARY = {
+    name: (getattr(e, name) if hasattr(e, name) else getattr(a, name))
+    for name in (
+        "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh sinh cosh erf sigmoid atan asin acos erfinv "
+        "floor ceil "
+        "trunc frac isnan isinf isfinite neg sign square reciprocal logical_not bitwise_not"
+    ).split()
+}
+UNARY.update(
+    abs=a.absolute,
+    absolute=a.absolute,
+    negative=a.neg,
+    fix=e.trunc,
+    arctan=e.atan,
+    arcsin=e.asin,
+    arccos=e.acos,
+    relu=activations.relu,
+)
+BINARY = {
+    name: getattr(a, name)
+    for name in (
+        "mul floor_divide remainder fmod maximum minimum lt le gt ge eq ne logical_and logical_or logical_xor bitwise_and "
+        "bitwise_or "
+        "bitwise_xor"
+    ).split()
+}
+BINARY.update(
+    multiply=a.mul,
+    less=a.lt,
+    less_equal=a.le,
+    greater=a.gt,
+    greater_equal=a.ge,
+    not_equal=a.ne,
+    bitwise_left_shift=a.left_shift,
+    bitwise_right_shift=a.right_shift,
+)
 
 FUNCTIONS = {name: unary(record, name) for name, record in UNARY.items()}
 FUNCTIONS.update((name, binary(record, name)) for name, record in BINARY.items())
-FUNCTIONS.update((name, binary_of_tensors(BINARY[name], name)) for name in (
-    "maximum", "minimum", "logical_and", "logical_or", "logical_xor"))
+FUNCTIONS.update(
+    (name, binary_of_tensors(BINARY[name], name)) for name in ("maximum", "minimum", "logical_and", "logical_or", "logical_xor")
+)
 globals().update(FUNCTIONS)
 _add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
 
@@ -92,7 +119,8 @@ def _plus_scaled(record, input, other, alpha):
     if number and kind.is_floating_point:
         alpha = fitting(alpha, kind)
         return (a.add_scaled if record is record.pure else a.add_scaled.inplace)(
-            input, other, alpha if record.pure is a.add else -alpha)
+            input, other, alpha if record.pure is a.add else -alpha
+        )
     return record(input, _times(input, other, alpha))
 
 
@@ -103,14 +131,18 @@ def _is_bool(x):
 def _no_bools(input, other):
     if _is_bool(input) or _is_bool(other):
         both = "two bool tensors" if _is_bool(input) and _is_bool(other) else "a bool tensor"
-        raise RuntimeError(f"Subtraction, the `-` operator, with {both} is not supported. Use the `^` or "
-                           "`logical_xor()` operator, or `~` or `logical_not()` to invert a mask.")
+        raise RuntimeError(
+            f"Subtraction, the `-` operator, with {both} is not supported. Use the `^` or "
+            "`logical_xor()` operator, or `~` or `logical_not()` to invert a mask."
+        )
 
 
 def neg(input, *, out=None):
     if input.dtype is dtypes.bool:
-        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
-                           "a mask, use the `~` or `logical_not()` operator instead.")
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
+            "a mask, use the `~` or `logical_not()` operator instead."
+        )
     return give(a.neg(input), out)
 
 
@@ -170,8 +202,7 @@ FUNCTIONS.update(neg=neg, negative=neg, square=square, sign=sign)
 
 def _quotient(rounding_mode):
     if rounding_mode not in (None, "floor", "trunc"):
-        raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
-                           f"'{rounding_mode}'")
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
     return {None: a.div, "floor": a.floor_divide, "trunc": a.trunc_divide}[rounding_mode]
 
 
@@ -188,9 +219,14 @@ def true_divide(input, other, *, out=None):
     return give(_div(input, other), out)
 
 
-_POWERS = {2: lambda x: a.square(x), 3: lambda x: a.cube(x), 0.5: lambda x: e.sqrt(x),
-           -0.5: lambda x: e.rsqrt(x),
-           -1: lambda x: a.reciprocal(x), -2: lambda x: a.square(a.reciprocal(x))}
+_POWERS = {
+    2: lambda x: a.square(x),
+    3: lambda x: a.cube(x),
+    0.5: lambda x: e.sqrt(x),
+    -0.5: lambda x: e.rsqrt(x),
+    -1: lambda x: a.reciprocal(x),
+    -2: lambda x: a.square(a.reciprocal(x)),
+}
 
 
 def pow(input, exponent, *, out=None):
@@ -209,7 +245,7 @@ def _pow(input, exponent):
                 return a.square(input)
             exponent = fitting(exponent, result_type((input, exponent)))
         elif input.dtype.category == 2 and input.dtype.itemsize < 4:
-            exponent, = settings(input, exponent)
+            (exponent,) = settings(input, exponent)
     if isinstance(exponent, Tensor) and exponent.dtype.category == 1 and result_type((input, exponent)).category < 2:
         return _whole_power(input, exponent)
     return e.power(input, exponent)
@@ -232,9 +268,8 @@ def float_power(input, exponent, *, out=None):
     kind = dtypes.complex128 if inexact else dtypes.float64
     for x in (input, exponent):
         if type(x) is int:
-            dtypes.of_number(x)                 # (refuses one that 64 bits do not hold)
-    input, exponent = [x.to(kind) if isinstance(x, Tensor) else complex(x) if inexact else float(x)
-                       for x in (input, exponent)]
+            dtypes.of_number(x)  # (refuses one that 64 bits do not hold)
+    input, exponent = [x.to(kind) if isinstance(x, Tensor) else complex(x) if inexact else float(x) for x in (input, exponent)]
     return give(_pow(input, exponent), out) if operands else _pow(input, exponent)
 
 
@@ -254,7 +289,7 @@ def _bound(x, number):
 def _meeting(x, number):
     """`result_type` of a tensor and a number, without a look at tables where the tensor's type is it."""
     kind = x.dtype.category
-    plain = kind == 2 if type(number) is float else kind in (1, 2) and type(number) is int and -2**63 <= number < 2**63
+    plain = kind == 2 if type(number) is float else kind in (1, 2) and type(number) is int and -(2**63) <= number < 2**63
     return x.dtype if plain else result_type((x, number))
 
 
@@ -282,8 +317,9 @@ def where(condition, input=None, other=None, *, out=None):
         raise TypeError("where() takes a condition alone, or with both input and other")
     if condition.dtype is not dtypes.bool:
         if condition.dtype is not dtypes.uint8:
-            raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
-                               f"{type_name(condition.dtype)}")
+            raise RuntimeError(
+                f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition.dtype)}"
+            )
         condition = condition.bool()
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
         if isinstance(input, Tensor):
@@ -305,8 +341,9 @@ def _mask_and_value(input, mask, value):
         raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype " + repr(mask.dtype))
     if isinstance(value, Tensor):
         if value.ndim:
-            raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                               f"{value.ndim} dimension(s).")
+            raise RuntimeError(
+                f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+            )
         if input.dtype.category == 1 and value._array is not None:
             value = value.item()
     elif isinstance(value, np.generic):
@@ -364,8 +401,10 @@ def addcmul_(self, tensor1, tensor2, *old, value=1):
 
 def _plus_quotient(input, tensor1, tensor2, value, add, fused):
     if tensor1.dtype.category < 2 and tensor2.dtype.category < 2:
-        raise RuntimeError("Integer division with addcdiv is not supported: use input + value * tensor1 / tensor2, or "
-                           "torch.trunc(tensor1 / tensor2) for whole numbers.")
+        raise RuntimeError(
+            "Integer division with addcdiv is not supported: use input + value * tensor1 / tensor2, or "
+            "torch.trunc(tensor1 / tensor2) for whole numbers."
+        )
     factor = _value(value, input, tensor1, tensor2)
     if factor is None:
         return add(input, _mul(_div(tensor1, tensor2), value))
@@ -404,7 +443,7 @@ def _between(input, end, weight, add, fused):
     if input.dtype.is_complex:
         return add(input, _mul(_sub(end, input), weight))
     if type(weight) is int:
-        dtypes.of_number(weight)                # (refuses one that 64 bits do not hold)
+        dtypes.of_number(weight)  # (refuses one that 64 bits do not hold)
     return fused(input, end, fitting(weight, input.dtype, dtypes.float32))
 
 
@@ -452,8 +491,7 @@ def _along(record, input, dim, dtype):
     x = input if dtype is None else input.to(dtype)
     d = dim_of(x, dim)
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f'"softmax_lastdim_kernel_impl" not implemented for {type_name(x.dtype)!r}: softmax of '
-                           f"{x.dtype}")
+        raise RuntimeError(f'"softmax_lastdim_kernel_impl" not implemented for {type_name(x.dtype)!r}: softmax of {x.dtype}')
     return record(x, d) if x.ndim else record(x.reshape(1), 0).reshape(())
 
 
@@ -481,6 +519,7 @@ def equal(input, other):
 
 
 # -- in-place methods beyond `name_` of the regular ones
+
 
 def add_(self, other, *old, alpha=1):
     if old:
@@ -510,8 +549,10 @@ def pow_(self, exponent):
 def float_power_(self, exponent):
     result = float_power(a.clone(self), exponent)
     if result.dtype is not self.dtype:
-        raise RuntimeError(f"the base given to float_power_ has dtype {type_name(self.dtype)} but the operation's result "
-                           f"requires dtype {type_name(result.dtype)}")
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {type_name(self.dtype)} but the operation's result "
+            f"requires dtype {type_name(result.dtype)}"
+        )
     return a.copy.inplace(self, result)
 
 
@@ -536,6 +577,7 @@ def round_(self, *, decimals=0):
 def copy_(self, src, non_blocking=False):
     if not isinstance(src, (Tensor, int, float, bool)):
         from .creation import as_tensor
+
         src = as_tensor(src)
     if runtimes and isinstance(src, Tensor) and src._device is not self._device:
         src = OPS["transfer"](src, self._device)

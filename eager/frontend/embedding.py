@@ -13,8 +13,10 @@ def checked_indices(input, name):
     if input.dtype is dtypes.int64:
         return input
     if input.dtype is not dtypes.int32:
-        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-                           f"Long, Int; but got {type_name(input.dtype)} instead (while checking arguments for {name})")
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+            f"Long, Int; but got {type_name(input.dtype)} instead (while checking arguments for {name})"
+        )
     return input.long()
 
 
@@ -72,15 +74,21 @@ def _check_bags(input, weight, offsets, mode, per_sample_weights, scale_grad_by_
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     if per_sample_weights is not None:
         if mode != "sum":
-            raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only "
-                                      f"supported for mode='sum' (got mode='{mode}'). Please open a feature request "
-                                      "on GitHub.")
+            raise NotImplementedError(
+                "embedding_bag: per_sample_weights was not None. per_sample_weights is only "
+                f"supported for mode='sum' (got mode='{mode}'). Please open a feature request "
+                "on GitHub."
+            )
         if tuple(per_sample_weights.shape) != tuple(input.shape):
-            raise ValueError(f"embedding_bag: If per_sample_weights ({tuple(per_sample_weights.shape)}) is not None, "
-                             f"then it must have the same shape as the input ({tuple(input.shape)})")
+            raise ValueError(
+                f"embedding_bag: If per_sample_weights ({tuple(per_sample_weights.shape)}) is not None, "
+                f"then it must have the same shape as the input ({tuple(input.shape)})"
+            )
     if input.dim() == 2 and offsets is not None:
-        raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
-                         f"length sequences. However, found offsets of type {type(offsets)}")
+        raise ValueError(
+            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
+            f"length sequences. However, found offsets of type {type(offsets)}"
+        )
     if input.dim() == 1:
         if offsets is None:
             raise ValueError("offsets has to be a 1D Tensor but got None")
@@ -111,8 +119,19 @@ def first_places(input, offsets, include_last_offset):
     return input, cat((starts, starts.new_full((1,), input.shape[0])), 0)
 
 
-def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean",
-                  sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+def embedding_bag(
+    input,
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2,
+    scale_grad_by_freq=False,
+    mode="mean",
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
     """Bags of rows, summed, averaged or maximised: input (B, L), or one vector with the bags' first positions in
     `offsets`. Rows `padding_idx` are left out; an empty bag is zero. -> (B, D)"""
     _check_bags(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq, sparse)
@@ -122,7 +141,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
         renorm(weight, index, max_norm, norm_type)
     if not scale_grad_by_freq:
         flat, first = first_places(index, offsets, include_last_offset)
-        if mode == "max" and not (type(flat.shape[0]) is int and flat.shape[0] == 0):      # (sums of nothing are zero)
+        if mode == "max" and not (type(flat.shape[0]) is int and flat.shape[0] == 0):  # (sums of nothing are zero)
             return bag_records.bag_max(weight, flat, first, padding)[0]
         scale = None if per_sample_weights is None else per_sample_weights.reshape(-1)
         return bag_records.bag_sum(weight, flat, first, scale, padding, mode == "mean")

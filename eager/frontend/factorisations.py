@@ -15,6 +15,7 @@ Geqrf = return_types.geqrf
 
 # -- reflections
 
+
 @on_host
 def geqrf(input, *, out=None):
     """(a, tau): R on and above the diagonal of `a`; below it, and in `tau`, the reflections whose product is Q."""
@@ -31,12 +32,12 @@ def geqrf(input, *, out=None):
 def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
     """The product of Q, as `geqrf` gives it, with `other` (`left=False`: of `other` with Q), without making Q."""
     _check_reflections(input, tau, other, left)
-    forward = left == bool(transpose)                # the reflection next to `other` comes first
+    forward = left == bool(transpose)  # the reflection next to `other` comes first
     n, m = tau.shape[-1], input.shape[-2]
     below, one = creation.tril(input, -1), creation.eye(m, dtype=input.dtype, device=input.device)
     x = other
     for k in range(n) if forward else reversed(range(n)):
-        v = below[..., :, k:k + 1] + one[:, k:k + 1]
+        v = below[..., :, k : k + 1] + one[:, k : k + 1]
         scale = tau[..., k, None, None]
         scale = scale.conj() if transpose and scale.is_complex() else scale
         if left:
@@ -60,9 +61,11 @@ def _check_reflections(input, tau, other, left):
         raise RuntimeError(f"torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])")
     for name, t in (("tau", tau), ("other", other)):
         if t.dtype is not input.dtype:
-            raise RuntimeError(f"torch.ormqr: Expected input and {name} to have the same dtype, but input has dtype"
-                               f"{type_name(input.dtype).removesuffix('Tensor')} and {name} has dtype "
-                               f"{type_name(t.dtype).removesuffix('Tensor')}")
+            raise RuntimeError(
+                f"torch.ormqr: Expected input and {name} to have the same dtype, but input has dtype"
+                f"{type_name(input.dtype).removesuffix('Tensor')} and {name} has dtype "
+                f"{type_name(t.dtype).removesuffix('Tensor')}"
+            )
 
 
 def lu(A, pivot=True, get_infos=False, out=None):
@@ -72,6 +75,7 @@ def lu(A, pivot=True, get_infos=False, out=None):
 
 
 # -- low rank, by a random projection and powers: Halko, Martinsson and Tropp, "Finding structure with randomness", 2011
+
 
 def _range(A, q, niter):
     """Orthonormal columns that span, nearly, what A's q largest singular vectors do (their algorithm 4.4)."""
@@ -116,8 +120,23 @@ def pca_lowrank(A, q=None, center=True, niter=2):
 
 # -- extreme eigenvalues: Knyazev, "Toward the optimal preconditioned eigensolver", 2001
 
-def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, tracker=None,
-           ortho_iparams=None, ortho_fparams=None, ortho_bparams=None):
+
+def lobpcg(
+    A,
+    k=None,
+    B=None,
+    X=None,
+    n=None,
+    iK=None,
+    niter=None,
+    tol=None,
+    largest=None,
+    method=None,
+    tracker=None,
+    ortho_iparams=None,
+    ortho_fparams=None,
+    ortho_bparams=None,
+):
     """(the k largest or smallest eigenvalues of A x = w B x, their vectors): the best in the span of the present vectors,
     their residuals (times `iK`) and the last steps, until all residuals are below `tol`."""
     if A.shape[-2] != A.shape[-1]:
@@ -130,12 +149,21 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
     k = (1 if X is None else X.shape[-1]) if k is None else k
     n = (k if X is None else X.shape[-1]) if n is None else n
     if size < 3 * n:
-        raise ValueError(f"LOBPCG algorithm is not applicable when the number of A rows (={size}) is smaller than 3 x the "
-                         f"number of requested eigenpairs (={n})")
+        raise ValueError(
+            f"LOBPCG algorithm is not applicable when the number of A rows (={size}) is smaller than 3 x the "
+            f"number of requested eigenpairs (={n})"
+        )
     if A.ndim > 2:
         return _batched(A, k, B, X, n, iK, niter, tol, largest)
-    found = _lobpcg(A, B, _random(A, n) if X is None else X, iK, 1000 if niter is None else niter,
-                    dtypes.finfo(A.dtype).eps ** 0.5 if tol is None else tol, largest is None or largest)
+    found = _lobpcg(
+        A,
+        B,
+        _random(A, n) if X is None else X,
+        iK,
+        1000 if niter is None else niter,
+        dtypes.finfo(A.dtype).eps ** 0.5 if tol is None else tol,
+        largest is None or largest,
+    )
     return found[0][:k], found[1][:, :k]
 
 
@@ -144,6 +172,7 @@ def _batched(A, k, B, X, n, iK, niter, tol, largest):
 
     def part(t, at):
         return None if t is None else t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:])[at]
+
     count = A.reshape(-1, *A.shape[-2:]).shape[0]
     found = [lobpcg(part(A, i), k, part(B, i), part(X, i), n, part(iK, i), niter, tol, largest) for i in range(count)]
     values, vectors = (shapes.stack(parts) for parts in zip(*found))
@@ -160,8 +189,9 @@ def _lobpcg(A, B, X, iK, niter, tol, largest):
             break
         W = R if iK is None else iK @ R
         basis = [X, W] if P is None else [X, W, P]
-        values, new = _best(A, B, shapes.cat([c / c.norm(dim=0, keepdim=True).clamp(min=1e-300) for c in basis], 1),
-                            X.shape[1], largest)
+        values, new = _best(
+            A, B, shapes.cat([c / c.norm(dim=0, keepdim=True).clamp(min=1e-300) for c in basis], 1), X.shape[1], largest
+        )
         P = new - X @ (linalg.adjoint_of(BX) @ new)
         X = new
     return values, X
@@ -181,15 +211,27 @@ def _best(A, B, S, count, largest):
 
 # -- what torch removed
 
+
 def _removed(name, instead):
     def function(*args, **kw):
-        raise RuntimeError(f"This function was deprecated since version 1.9 and is now removed. `torch.{name}` is deprecated in "
-                           f"favor of `torch.linalg.{instead}`.")
+        raise RuntimeError(
+            f"This function was deprecated since version 1.9 and is now removed. `torch.{name}` is deprecated in "
+            f"favor of `torch.linalg.{instead}`."
+        )
+
     function.__name__ = function.__qualname__ = name
     return function
 
 
-REMOVED = {name: _removed(name, instead) for name, instead in (
-    ("solve", "solve"), ("lstsq", "lstsq"), ("eig", "eig"), ("symeig", "eigh"), ("matrix_rank", "matrix_rank"))}
+REMOVED = {
+    name: _removed(name, instead)
+    for name, instead in (
+        ("solve", "solve"),
+        ("lstsq", "lstsq"),
+        ("eig", "eig"),
+        ("symeig", "eigh"),
+        ("matrix_rank", "matrix_rank"),
+    )
+}
 FUNCTIONS = {**{f.__name__: f for f in (geqrf, ormqr, lu, svd_lowrank, pca_lowrank, lobpcg)}, **REMOVED}
 METHODS = {name: FUNCTIONS[name] for name in ("geqrf", "ormqr", "lu", "solve", "lstsq", "eig", "symeig")}

@@ -8,8 +8,10 @@ from ..ops.reduce import norm as _norm
 from ..tensor import Tensor
 from . import elementwise
 
-_UNARY = ("abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac log log10 log1p log2 neg reciprocal round rsqrt "
-          "sigmoid sign sin sinh sqrt tan tanh trunc").split()
+_UNARY = (
+    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac log log10 log1p log2 neg reciprocal round rsqrt "
+    "sigmoid sign sin sinh sqrt tan tanh trunc"
+).split()
 _BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "clamp_max", "clamp_min", "pow")
 
 
@@ -31,6 +33,7 @@ def _one_unary(name):
     def inplace(self):
         for x in self:
             getattr(x, name + "_")()
+
     return plain, inplace
 
 
@@ -59,6 +62,7 @@ def _one_binary(name):
                 x.copy_(value(x, y, options))
             else:
                 getattr(x, name + "_")(y, **options)
+
     return plain, inplace
 
 
@@ -79,6 +83,7 @@ def _one_ternary(name):
 
     def inplace_scalars(self, tensor1, tensor2, scalars=None, value=1):
         inplace(self, tensor1, tensor2, value if scalars is None else scalars)
+
     return plain_scalars, inplace_scalars
 
 
@@ -110,8 +115,7 @@ def _foreach_max(self):
     return [x.max() for x in self]
 
 
-FUNCTIONS = {f.__name__: f for f in (_foreach_lerp, _foreach_lerp_, _foreach_copy_, _foreach_zero_, _foreach_norm,
-                                     _foreach_max)}
+FUNCTIONS = {f.__name__: f for f in (_foreach_lerp, _foreach_lerp_, _foreach_copy_, _foreach_zero_, _foreach_norm, _foreach_max)}
 for _names, _make in ((_UNARY, _one_unary), (_BINARY, _one_binary), (("addcmul", "addcdiv"), _one_ternary)):
     for _name in _names:
         FUNCTIONS[f"_foreach_{_name}"], FUNCTIONS[f"_foreach_{_name}_"] = _make(_name)

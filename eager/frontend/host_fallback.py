@@ -14,6 +14,7 @@ from ..tensor import Tensor
 def _spelled(module, name):
     def call(*args):
         return getattr(importlib.import_module(f".{module}", __package__), name)(*args)
+
     return call
 
 
@@ -21,6 +22,7 @@ def _unique(name):
     def call(x, inverse, counts, dim):
         function = _spelled("statistics", name)
         return function(x, True, inverse, counts, dim) if name == "unique" else function(x, inverse, counts, dim)
+
     return call
 
 
@@ -30,9 +32,15 @@ def _classes(x):
     return int(x.max()) + 1
 
 
-READS = {"item": lambda x: x.item(), "unique": _unique("unique"), "unique_consecutive": _unique("unique_consecutive"),
-         "bincount": _spelled("statistics", "bincount"), "nonzero": _spelled("indexing", "nonzero"),
-         "places": _spelled("shapes", "_places"), "classes": _classes}
+READS = {
+    "item": lambda x: x.item(),
+    "unique": _unique("unique"),
+    "unique_consecutive": _unique("unique_consecutive"),
+    "bincount": _spelled("statistics", "bincount"),
+    "nonzero": _spelled("indexing", "nonzero"),
+    "places": _spelled("shapes", "_places"),
+    "classes": _classes,
+}
 
 
 def on_host(function):
@@ -72,4 +80,5 @@ def _moved(a, place):
 
 def _given(found, out):
     from .arguments import give
+
     return give(found, out)

@@ -22,13 +22,14 @@ def _pair(value, name, what):
 
 
 def _window(name, kernel_size, dilation, padding, stride):
-    found = [_pair(v, name, w) for v, w in ((kernel_size, "kernel_size"), (stride, "stride"), (padding, "padding"),
-                                            (dilation, "dilation"))]
+    found = [
+        _pair(v, name, w)
+        for v, w in ((kernel_size, "kernel_size"), (stride, "stride"), (padding, "padding"), (dilation, "dilation"))
+    ]
     for values, what in zip(found, ("kernel size", "stride", "padding", "dilation")):
         least = 0 if what == "padding" else 1
         if any(v < least for v in values):
-            raise RuntimeError(f"{what} should be {'non-negative' if least == 0 else 'greater than zero'}, but got "
-                               f"{values}")
+            raise RuntimeError(f"{what} should be {'non-negative' if least == 0 else 'greater than zero'}, but got {values}")
     return found
 
 
@@ -36,14 +37,18 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """(N, C, H, W) to (N, C * kernel elements, windows)."""
     kernel, stride, padding, dilation = _window("unfold", kernel_size, dilation, padding, stride)
     if input.ndim not in (3, 4):
-        raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
-                           f"dimensions for input, but got: {list(input.shape)}")
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {list(input.shape)}"
+        )
     sizes = tuple(input.shape)[-2:]
     counts = im2col.window_counts(sizes, kernel, stride, padding, dilation)
     if any(n < 1 for n in counts):
-        raise RuntimeError(f"Given input with spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, "
-                           f"padding={padding}, calculated shape of the array of sliding blocks as {counts}, but its "
-                           "components must be at least one.")
+        raise RuntimeError(
+            f"Given input with spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, "
+            f"padding={padding}, calculated shape of the array of sliding blocks as {counts}, but its "
+            "components must be at least one."
+        )
     if input.ndim == 3:
         return im2col.unfold_windows(input.unsqueeze(0), kernel, stride, padding, dilation).squeeze(0)
     return im2col.unfold_windows(input, kernel, stride, padding, dilation)
@@ -54,17 +59,23 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     kernel, stride, padding, dilation = _window("fold", kernel_size, dilation, padding, stride)
     sizes = _pair(output_size, "fold", "output_size")
     if input.ndim not in (2, 3):
-        raise RuntimeError("Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
-                           f"dimensions for input, but got: {list(input.shape)}")
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
+            f"dimensions for input, but got: {list(input.shape)}"
+        )
     if input.shape[-2] % numel(kernel):
-        raise RuntimeError("Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
-                           f"input.size(1)={input.shape[-2]} and kernel_size={kernel}.")
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+            f"input.size(1)={input.shape[-2]} and kernel_size={kernel}."
+        )
     rows, columns = im2col.window_counts(sizes, kernel, stride, padding, dilation)
     if rows * columns != input.shape[-1]:
-        raise RuntimeError(f"Given output_size={sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, "
-                           f"stride={stride}, expected size of input's dimension 2 to match the calculated number of "
-                           f"sliding blocks {rows} * {columns} = {rows * columns}, but got "
-                           f"input.size(2)={input.shape[-1]}.")
+        raise RuntimeError(
+            f"Given output_size={sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, "
+            f"stride={stride}, expected size of input's dimension 2 to match the calculated number of "
+            f"sliding blocks {rows} * {columns} = {rows * columns}, but got "
+            f"input.size(2)={input.shape[-1]}."
+        )
     if input.ndim == 2:
         return im2col.fold_windows(input.unsqueeze(0), sizes, kernel, stride, padding, dilation).squeeze(0)
     return im2col.fold_windows(input, sizes, kernel, stride, padding, dilation)
@@ -72,10 +83,10 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
 
 # -- shuffles
 
+
 def _check_shuffle(input, factor, name, word):
     if input.ndim < 3:
-        raise RuntimeError(f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} "
-                           "dimension(s)")
+        raise RuntimeError(f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
     if factor <= 0:
         raise RuntimeError(f"{name} expects a positive {word}, but got {factor}")
 
@@ -94,8 +105,10 @@ def pixel_shuffle(input, upscale_factor):
     _check_shuffle(input, r, "pixel_shuffle", "upscale_factor")
     c = input.shape[-3]
     if c % (r * r):
-        raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
-                           f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+            f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
+        )
     if memory_format.channels_last((input,)) is None:
         return shuffles.pixel_shuffle(input, r)
     *lead, c, h, w = input.shape
@@ -111,8 +124,10 @@ def pixel_unshuffle(input, downscale_factor):
     h, w = input.shape[-2:]
     for n, word, dim in ((h, "height", -2), (w, "width", -1)):
         if n % r:
-            raise RuntimeError(f"pixel_unshuffle expects {word} to be divisible by downscale_factor, but "
-                               f"input.size({dim})={n} is not divisible by {r}")
+            raise RuntimeError(
+                f"pixel_unshuffle expects {word} to be divisible by downscale_factor, but "
+                f"input.size({dim})={n} is not divisible by {r}"
+            )
     if memory_format.channels_last((input,)) is None:
         return shuffles.pixel_unshuffle(input, r)
     *lead, c, h, w = input.shape
@@ -145,9 +160,9 @@ native_channel_shuffle = channel_shuffle = small("channel_shuffle", channel_shuf
 
 # -- grids: places as (x, y) or (x, y, z) in [-1, 1]
 
+
 def _tell_corners(name):
-    warnings.warn(f"Default {name} align_corners is False; specify align_corners=True for corner-aligned grids.",
-                  stacklevel=3)
+    warnings.warn(f"Default {name} align_corners is False; specify align_corners=True for corner-aligned grids.", stacklevel=3)
 
 
 def affine_grid(theta, size, align_corners=None):
@@ -158,15 +173,19 @@ def affine_grid(theta, size, align_corners=None):
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     n = len(size) - 2
     if n not in (2, 3):
-        raise NotImplementedError("affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "
-                                  f"respectively. Got size {tuple(size)}.")
+        raise NotImplementedError(
+            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {tuple(size)}."
+        )
     if theta.ndim != 3 or tuple(theta.shape[-2:]) != (n, n + 1):
-        raise ValueError(f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {tuple(size)}. Got "
-                         f"{theta.shape}.")
+        raise ValueError(
+            f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {tuple(size)}. Got {theta.shape}."
+        )
     sizes = tuple(map(size_of, size))[2:]
     base = theta.new_ones((*sizes, n + 1))
-    columns = [_steps(theta, m, bool(align_corners)).reshape([-1 if e == d else 1 for e in range(n)]).expand(sizes)
-               for d, m in enumerate(sizes)]
+    columns = [
+        _steps(theta, m, bool(align_corners)).reshape([-1 if e == d else 1 for e in range(n)]).expand(sizes)
+        for d, m in enumerate(sizes)
+    ]
     base = stack((*columns[::-1], base.select(-1, n)), n)
     grid = base.reshape(1, -1, n + 1) @ theta.transpose(1, 2)
     return grid.reshape(theta.shape[0], *sizes, n)
@@ -196,19 +215,28 @@ grid_sample = small("grid_sample", grid_sample)
 
 def _check_grid(input, grid, mode, padding_mode):
     if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError("nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
-                         f"'{mode}'")
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+        )
     if padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError("nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
-                         f"but got: '{padding_mode}'")
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
+            f"but got: '{padding_mode}'"
+        )
     if input.ndim not in (4, 5) or input.ndim != grid.ndim:
-        raise RuntimeError("grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got "
-                           f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
+        raise RuntimeError(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got "
+            f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
     if input.shape[0] != grid.shape[0]:
-        raise RuntimeError("grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
-                           f"{list(input.shape)} and grid with sizes {list(grid.shape)}")
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
     if grid.shape[-1] != input.ndim - 2:
-        raise RuntimeError(f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid "
-                           f"with sizes {list(grid.shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid "
+            f"with sizes {list(grid.shape)}"
+        )
     if mode == "bicubic" and input.ndim != 4:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")

@@ -24,10 +24,11 @@ from .creation import as_tensor
 from .expanded_writes import distinct, fill, fill_masked
 
 _FULL = slice(None)
-_AS_TUPLE = 32                  # sequences of as many parts or more are always one index
+_AS_TUPLE = 32  # sequences of as many parts or more are always one index
 
 
 # -- keys
+
 
 def getitem(self, key):
     kind = type(key)
@@ -45,8 +46,13 @@ def getitem(self, key):
 
 def _plain_mask(x, mask) -> bool:
     """A mask over all dims of an array, outside of autograd and modes: the native path takes most of these."""
-    return (state.quick is not None and x._array is not None and mask._array is not None and x._array.shape == mask._array.shape
-            and not (state.grad and x.requires_grad))
+    return (
+        state.quick is not None
+        and x._array is not None
+        and mask._array is not None
+        and x._array.shape == mask._array.shape
+        and not (state.grad and x.requires_grad)
+    )
 
 
 def _by_places(x, mask):
@@ -62,15 +68,16 @@ def _parts(key) -> tuple:
     if isinstance(key, tuple):
         return tuple(key)
     if isinstance(key, (Tensor, np.ndarray)) or not _is_sequence(key):
-        return key,
+        return (key,)
     if len(key) < _AS_TUPLE and any(k is None or k is Ellipsis or isinstance(k, (Tensor, slice)) or _is_sequence(k) for k in key):
         return tuple(key)
-    return key,
+    return (key,)
 
 
 def _is_sequence(k) -> bool:
     return isinstance(k, (list, tuple, range, str, bytes, bytearray, np.ndarray)) or (
-        not isinstance(k, (Tensor, dict, np.generic)) and hasattr(type(k), "__getitem__") and hasattr(type(k), "__len__"))
+        not isinstance(k, (Tensor, dict, np.generic)) and hasattr(type(k), "__getitem__") and hasattr(type(k), "__len__")
+    )
 
 
 def _take_apart(x, key, number=None):
@@ -88,7 +95,7 @@ def _take_apart(x, key, number=None):
             x = x if k == _FULL else _slice(x, d, k)
             d += 1
         elif k is None:
-            if d > x.ndim:                          # (behind a second ellipsis)
+            if d > x.ndim:  # (behind a second ellipsis)
                 raise IndexError(f"Dimension out of range (expected to be in range of [{-x.ndim - 1}, {x.ndim}], but got {d})")
             x = v.unsqueeze(x, d)
             d += 1
@@ -147,8 +154,10 @@ def _convert(k, number=None):
     try:
         return operator.index(k)
     except TypeError:
-        raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
-                         f"indices (got {_type_text(k)})") from None
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+            f"indices (got {_type_text(k)})"
+        ) from None
 
 
 def _type_text(k):
@@ -168,10 +177,12 @@ def _same(k):
 def _all_unread(key) -> bool:
     """Whether the only tensors of a key are integers that a trace does not know: a write needs no view of the place, so
     they need not be read."""
-    tensors = [k for k in _parts(key) if not (k is None or k is Ellipsis or isinstance(k, (int, slice, SymInt))
-                                              and type(k) is not bool)]
-    return bool(tensors) and all(isinstance(k, Tensor) and k._array is None and _is_position(k) and k.dtype.category == 1
-                                 for k in tensors)
+    tensors = [
+        k for k in _parts(key) if not (k is None or k is Ellipsis or isinstance(k, (int, slice, SymInt)) and type(k) is not bool)
+    ]
+    return bool(tensors) and all(
+        isinstance(k, Tensor) and k._array is None and _is_position(k) and k.dtype.category == 1 for k in tensors
+    )
 
 
 def _of_sequence(k):
@@ -201,14 +212,16 @@ def _width(k):
 def _positions(k, x, d):
     """An index tensor, or of a mask the positions of its True elements, one tensor per dim."""
     if k.dtype in _MASKS:
-        shape = x.shape[d:d + k.ndim]
+        shape = x.shape[d : d + k.ndim]
         for e, n in enumerate(k.shape):
             if e >= len(shape) or n != shape[e]:
-                raise IndexError(f"The shape of the mask {list(k.shape)} at index {e} does not match the shape of the "
-                                 "indexed tensor "
-                                 f"{list(x.shape)} at index {d + e}")
+                raise IndexError(
+                    f"The shape of the mask {list(k.shape)} at index {e} does not match the shape of the "
+                    "indexed tensor "
+                    f"{list(x.shape)} at index {d + e}"
+                )
         return nonzero(k, as_tuple=True)
-    return k,
+    return (k,)
 
 
 def _as_long(k):
@@ -220,12 +233,14 @@ def _as_long(k):
 
 
 def _select(x, d, index):
-    if type(index) is int and not -2**63 <= index < 2**63:
+    if type(index) is int and not -(2**63) <= index < 2**63:
         raise ValueError("Overflow when unpacking long long")
     if not x.ndim:
-        raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
-                         "to convert a 0-dim "
-                         "tensor to a number")
+        raise IndexError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
+            "to convert a 0-dim "
+            "tensor to a number"
+        )
     n = x.shape[d] if d < x.ndim else 0
     if index >= n or index < -n:
         raise IndexError(f"index {index} is out of bounds for dimension {d} with size {n}")
@@ -270,6 +285,7 @@ def _within(k, n):
 
 # -- writing
 
+
 def setitem(self, key, value):
     if isinstance(key, Tensor) and key.dtype is dtypes.bool and key.ndim and _scalar(value):
         target, mask = self, key
@@ -280,7 +296,7 @@ def setitem(self, key, value):
         fill_masked(target, mask, held)
         return
     value = _as_value(self, value)
-    if type(key) is int and not -2**63 <= key < 2**63:
+    if type(key) is int and not -(2**63) <= key < 2**63:
         raise ValueError("Overflow when unpacking long long")
     if type(key) is bool:
         if key:
@@ -310,12 +326,16 @@ def _check_positions(out, indices, dims):
 
 def _check_fits(values, places):
     if values.ndim > len(places):
-        raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
-                           f"result of shape {list(places)}")
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+            f"result of shape {list(places)}"
+        )
     for n, m in zip(reversed(values.shape), reversed(tuple(places))):
         if n is not m and not (type(n) is int and n == 1) and n != m and n != 1:
-            raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
-                               f"result of shape {list(places)}")
+            raise RuntimeError(
+                f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+                f"result of shape {list(places)}"
+            )
 
 
 def _scalar(value):
@@ -325,9 +345,11 @@ def _scalar(value):
 def _check_mask(x, mask):
     for d, (n, m) in enumerate(zip(mask.shape, x.shape)):
         if n != m:
-            raise IndexError(f"The shape of the mask {list(mask.shape)} at index {d} does not match the shape of the "
-                             "indexed tensor "
-                             f"{list(x.shape)} at index {d}")
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {d} does not match the shape of the "
+                "indexed tensor "
+                f"{list(x.shape)} at index {d}"
+            )
     if mask.ndim > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
 
@@ -341,7 +363,7 @@ def _as_value(x, value):
     """What is stored: a tensor or a number."""
     if isinstance(value, np.integer):
         value = int(value)
-    if isinstance(value, int) and not -2**63 <= value < 2**63:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("Overflow when unpacking long long")
     if not isinstance(value, (Tensor, int, float, complex, SymInt, SymFloat)):
         raise TypeError(f"can't assign a {_type_text(value)} to a torch.{type_name(x.dtype)}Tensor")
@@ -368,8 +390,10 @@ def _as_values(x, value, casts):
     if value.dtype is x.dtype:
         return value
     if not casts:
-        raise RuntimeError("Index put requires the source and destination dtypes match, got "
-                           f"{type_name(x.dtype)} for the destination and {type_name(value.dtype)} for the source.")
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{type_name(x.dtype)} for the destination and {type_name(value.dtype)} for the source."
+        )
     return value.to(x.dtype)
 
 
@@ -388,6 +412,7 @@ def _fills(x, key, value):
 
 
 # -- functions
+
 
 def nonzero(input, *, out=None, as_tuple=False):
     """Positions of the elements that are not zero: rows of one tensor, or a tuple of tensors per dim."""
@@ -445,12 +470,15 @@ def gather(input, dim, index, *, sparse_grad=False, out=None):
         return give(v.reshape(v.slice_dim(v.reshape(input, (input.numel(),)), 0, 0, 1, 0), shape), out)
     x, index = _row(input), _row(_long(index, "gather"))
     if x.ndim != index.ndim:
-        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor: got "
-                           f"{list(shape)} and {list(input.shape)}")
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as input tensor: got {list(shape)} and {list(input.shape)}"
+        )
     for e, (n, m) in enumerate(zip(index.shape, x.shape)):
         if e != d and n > m:
-            raise RuntimeError(f"Size does not match at dimension {e} expected index {list(index.shape)} to be no "
-                               f"larger than self {list(x.shape)} apart from dimension {d}")
+            raise RuntimeError(
+                f"Size does not match at dimension {e} expected index {list(index.shape)} to be no "
+                f"larger than self {list(x.shape)} apart from dimension {d}"
+            )
     found = r.gather(x, d, index)
     return give(found if len(shape) == index.ndim else v.reshape(found, shape), out)
 
@@ -461,12 +489,14 @@ def take_along_dim(input, indices, dim=None, *, out=None):
     if dim is None:
         return gather(v.reshape(input, (input.numel(),)), 0, v.reshape(indices, (indices.numel(),)), out=out)
     if input.ndim != indices.ndim:
-        raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
-                           f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
     d = dim_of(input, dim)
     flat = [tuple(1 if e == d else n for e, n in enumerate(x.shape)) for x in (input, indices)]
     common = broadcast_shapes(flat, "take_along_dim")
-    shapes = [(*common[:d], *x.shape[d:d + 1], *common[d + 1:]) for x in (input, indices)]
+    shapes = [(*common[:d], *x.shape[d : d + 1], *common[d + 1 :]) for x in (input, indices)]
     if input.ndim and not _is_empty(input):
         indices = _wrapped(indices, input.shape[d])
     return gather(input.expand(*shapes[0]), d, indices.expand(*shapes[1]), out=out)
@@ -494,23 +524,29 @@ def _scatter_args(self, dim, index, src, name):
     if isinstance(src, Tensor):
         if src.dtype is not self.dtype:
             raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
-    if _is_empty(index) and (index.dtype is not dtypes.int64 or max(self.ndim, 1) != index.ndim
-                             or isinstance(src, Tensor) and src.ndim != index.ndim):
+    if _is_empty(index) and (
+        index.dtype is not dtypes.int64 or max(self.ndim, 1) != index.ndim or isinstance(src, Tensor) and src.ndim != index.ndim
+    ):
         return d, None, src
     index = _row(_long(index, name))
     if max(self.ndim, 1) != index.ndim:
-        raise RuntimeError(f"Index tensor must have the same number of dimensions as self tensor: got {list(index.shape)} "
-                           f"and {list(self.shape)}")
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as self tensor: got {list(index.shape)} and {list(self.shape)}"
+        )
     if isinstance(src, Tensor):
         src = _row(src)
         if src.ndim != index.ndim:
-            raise RuntimeError(f"Index tensor must have the same number of dimensions as src tensor: got {list(index.shape)} "
-                               f"and {list(src.shape)}")
+            raise RuntimeError(
+                f"Index tensor must have the same number of dimensions as src tensor: got {list(index.shape)} "
+                f"and {list(src.shape)}"
+            )
     for e, n in enumerate(index.shape):
         if (e != d and n > self.shape[e]) or isinstance(src, Tensor) and n > src.shape[e]:
-            raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than self {list(self.shape)} "
-                               f"apart from dimension {d}"
-                               + (f" and to be no larger size than src {list(src.shape)}" if isinstance(src, Tensor) else ""))
+            raise RuntimeError(
+                f"Expected index {list(index.shape)} to be no larger than self {list(self.shape)} "
+                f"apart from dimension {d}"
+                + (f" and to be no larger size than src {list(src.shape)}" if isinstance(src, Tensor) else "")
+            )
     return d, index, src
 
 
@@ -520,7 +556,7 @@ def _scatter(self, dim, index, src, value, inplace, name="scatter", record=None)
         raise TypeError(f"{name}(): argument 'src' (position 3) must be Tensor or Number, not {type(src).__name__}")
     d, index, src = _scatter_args(self, dim, index, src, name)
     if index is None:
-        return self if inplace else self.clone()           # no element goes anywhere, whatever the index is made of
+        return self if inplace else self.clone()  # no element goes anywhere, whatever the index is made of
     record = record or (r.scatter_set if isinstance(src, Tensor) else r.scatter_value)
     src = src if isinstance(src, Tensor) else fitting(src, self.dtype)
     if not inplace:
@@ -588,23 +624,29 @@ def _rows_of(self, d, source):
 def _add_args(self, dim, index, source, alpha):
     d = dim_of(self, dim)
     index = _vector(_long(index, "index_add"), "index_add_")
-    alpha, = settings(source, alpha)
+    (alpha,) = settings(source, alpha)
     source = source if alpha == 1 else a.mul(source, alpha if self.dtype is not dtypes.bool else bool(alpha))
     if source.dtype is not self.dtype:
-        raise RuntimeError(f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar "
-                           "type")
+        raise RuntimeError(f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar type")
     count = source.shape[d] if source.ndim > d else 1
     if index.shape[0] != count:
-        raise RuntimeError(f"index_add_(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): "
-                           f"({count}), for dim: {d}")
-    _check_slices(self, source, d, "source tensor shape must match self tensor shape, excluding the specified dimension. "
-                                   f"Got self.shape = {list(self.shape)} source.shape = {list(source.shape)}")
+        raise RuntimeError(
+            f"index_add_(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): ({count}), for dim: {d}"
+        )
+    _check_slices(
+        self,
+        source,
+        d,
+        "source tensor shape must match self tensor shape, excluding the specified dimension. "
+        f"Got self.shape = {list(self.shape)} source.shape = {list(source.shape)}",
+    )
     return d, index, source
 
 
 def _check_slices(self, source, d, text):
-    if source.ndim != self.ndim or any(e != d and n is not m and n != m
-                                       for e, (n, m) in enumerate(zip(self.shape, source.shape))):
+    if source.ndim != self.ndim or any(
+        e != d and n is not m and n != m for e, (n, m) in enumerate(zip(self.shape, source.shape))
+    ):
         raise RuntimeError(text)
 
 
@@ -615,19 +657,28 @@ def _copy_args(self, dim, index, source):
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {type_name(index.dtype)}")
     if source.dtype is not self.dtype:
-        raise RuntimeError(f"index_copy_(): self and source expected to have the same dtype, but got (self) "
-                           f"{type_name(self.dtype)} and (source) {type_name(source.dtype)}")
+        raise RuntimeError(
+            f"index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{type_name(self.dtype)} and (source) {type_name(source.dtype)}"
+        )
     index, count = _row(index), source.shape[d] if source.ndim else 1
     if self.ndim and source.ndim and source.ndim != self.ndim:
-        raise IndexError("index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
-                         f"dimensionality ({source.ndim}), destination dimensionality ({self.ndim})")
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+            f"dimensionality ({source.ndim}), destination dimensionality ({self.ndim})"
+        )
     if not source.ndim and index.shape[0] != 1:
         raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {index.shape[0]})")
     if index.shape[0] != count:
         raise IndexError(f"index_copy_(): Number of indices ({index.shape[0]}) should be equal to source.size(dim) ({count})")
     if source.ndim and self.ndim:
-        _check_slices(self, source, d, "index_copy_(): Source/destination tensor must have same slice shapes. Got "
-                                       f"{list(self.shape)} and {list(source.shape)} at dimension {d}")
+        _check_slices(
+            self,
+            source,
+            d,
+            "index_copy_(): Source/destination tensor must have same slice shapes. Got "
+            f"{list(self.shape)} and {list(source.shape)} at dimension {d}",
+        )
     elif self.ndim:
         source = v.expand(v.reshape(source, (1,) * self.ndim), tuple(1 if e == d else n for e, n in enumerate(self.shape)))
     return d, index, source
@@ -641,8 +692,9 @@ def _index_fill_args(self, dim, index, value):
         raise RuntimeError("Index has to be a vector/scalar")
     if isinstance(value, Tensor):
         if value.ndim:
-            raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                               f"{value.ndim} dimension(s).")
+            raise RuntimeError(
+                f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+            )
         value = value.item()
     value = number_of(value)
     if not is_number(value):
@@ -694,8 +746,7 @@ def index_fill_(self, dim, index, value):
 
 def _put_args(self, indices, values, accumulate):
     if not isinstance(indices, (tuple, list)):
-        raise TypeError("index_put(): argument 'indices' (position 1) must be tuple of Tensors, not "
-                        f"{type(indices).__name__}")
+        raise TypeError(f"index_put(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
     for k, i in enumerate(indices):
         if not isinstance(i, Tensor):
             raise TypeError(f"index_put(): expected Tensor as element {k} in argument 'indices', but got {type(i).__name__}")
@@ -734,8 +785,10 @@ def masked_scatter(input, mask, source):
 def masked_scatter_(self, mask, source):
     """The elements of source, in order, at the True positions."""
     if source.dtype is not self.dtype:
-        raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got "
-                           f"{type_name(self.dtype)} and {type_name(source.dtype)}")
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes but got "
+            f"{type_name(self.dtype)} and {type_name(source.dtype)}"
+        )
     if mask.dtype is not dtypes.bool:
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {type_name(mask.dtype)}")
     if not self.ndim:
@@ -759,5 +812,3 @@ def contains(self, element):
     if not isinstance(element, (Tensor, int, float, bool)):
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
     return bool(a.eq(self, element).any())
-
-

@@ -26,8 +26,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
         )
     if count < 0 and (length - offset) % size:
         raise ValueError(
-            f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element "
-            f"size ({size})"
+            f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
         )
     if count > 0 and offset + count * size > length:
         raise ValueError(
@@ -35,9 +34,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
             f"than actual buffer length ({length} bytes)"
         )
     if view.readonly:
-        warnings.warn(
-            "The given buffer is not writable: the tensor over it cannot be written to.", UserWarning, stacklevel=2
-        )
+        warnings.warn("The given buffer is not writable: the tensor over it cannot be written to.", UserWarning, stacklevel=2)
     end = length if count < 0 else offset + count * size
     array = np.frombuffer(view[offset:end], np.uint8).view(dtype.numpy)
     t = Tensor._from_array(array, dtype)

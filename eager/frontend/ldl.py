@@ -20,13 +20,16 @@ _GROWTH = (1 + math.sqrt(17)) / 8
 
 def _checked(A, name, hermitian):
     if A.dtype.category < 2 or A.dtype.itemsize < 4:
-        raise RuntimeError(f"torch.linalg.{name}: Expected a floating point or complex tensor as input. Got "
-                           f"{type_name(A.dtype).removesuffix('Tensor')}")
+        raise RuntimeError(
+            f"torch.linalg.{name}: Expected a floating point or complex tensor as input. Got "
+            f"{type_name(A.dtype).removesuffix('Tensor')}"
+        )
     if A.ndim < 2:
         raise RuntimeError(f"torch.linalg.{name}: The input tensor A must have at least 2 dimensions.")
     if A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"torch.linalg.{name}: A must be batches of square matrices, but they are {A.shape[-2]} by "
-                           f"{A.shape[-1]} matrices")
+        raise RuntimeError(
+            f"torch.linalg.{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+        )
     if hermitian and A.dtype.is_complex:
         raise NotImplementedError(f"torch.linalg.{name}: hermitian=True is not available for complex matrices")
 
@@ -42,8 +45,11 @@ def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
         info[k] = _factor(matrix, pivots[k])
     if check_errors and info.any():
         raise LinAlgError(f"torch.linalg.ldl_factor_ex: a block of D is zero: {info.max()}")
-    found = (Tensor._from_array(x, A.dtype), Tensor._from_array(pivots.reshape(x.shape[:-1]), dtypes.int32),
-             Tensor._from_array(info.reshape(x.shape[:-2]), dtypes.int32))
+    found = (
+        Tensor._from_array(x, A.dtype),
+        Tensor._from_array(pivots.reshape(x.shape[:-1]), dtypes.int32),
+        Tensor._from_array(info.reshape(x.shape[:-2]), dtypes.int32),
+    )
     return give(LDLInfo(*found), out)
 
 
@@ -56,7 +62,7 @@ def _factor(a, pivots):
     n, k, info = len(a), 0, 0
     while k < n:
         chosen, step = _pivot(a, k)
-        if chosen is None:                                      # a column of zeros
+        if chosen is None:  # a column of zeros
             pivots[k], info = k + 1, info or k + 1
             k += 1
             continue
@@ -64,16 +70,16 @@ def _factor(a, pivots):
         if chosen != last:
             _exchange(a, k, last, chosen)
         if step == 1:
-            column = a[k + 1:, k].copy()
-            a[k + 1:, k] /= a[k, k]
-            a[k + 1:, k + 1:] -= np.tril(np.outer(a[k + 1:, k], column))
+            column = a[k + 1 :, k].copy()
+            a[k + 1 :, k] /= a[k, k]
+            a[k + 1 :, k + 1 :] -= np.tril(np.outer(a[k + 1 :, k], column))
             pivots[k] = chosen + 1
         else:
             block = np.array([[a[k, k], a[k + 1, k]], [a[k + 1, k], a[k + 1, k + 1]]])
-            columns = a[k + 2:, k:k + 2].copy()
-            a[k + 2:, k:k + 2] = np.linalg.solve(block, columns.T).T
-            a[k + 2:, k + 2:] -= np.tril(a[k + 2:, k:k + 2] @ columns.T)
-            pivots[k:k + 2] = -(chosen + 1)
+            columns = a[k + 2 :, k : k + 2].copy()
+            a[k + 2 :, k : k + 2] = np.linalg.solve(block, columns.T).T
+            a[k + 2 :, k + 2 :] -= np.tril(a[k + 2 :, k : k + 2] @ columns.T)
+            pivots[k : k + 2] = -(chosen + 1)
         k += step
     return info
 
@@ -83,13 +89,13 @@ def _pivot(a, k):
     own = abs(a[k, k])
     if k + 1 == len(a):
         return (k, 1) if own else (None, 1)
-    row = k + 1 + int(np.argmax(np.abs(a[k + 1:, k])))
+    row = k + 1 + int(np.argmax(np.abs(a[k + 1 :, k])))
     most = abs(a[row, k])
     if not max(own, most):
         return None, 1
     if own >= _GROWTH * most:
         return k, 1
-    beside = max(np.abs(a[row, k:row]).max(), np.abs(a[row + 1:, row]).max(initial=0))
+    beside = max(np.abs(a[row, k:row]).max(), np.abs(a[row + 1 :, row]).max(initial=0))
     if own >= _GROWTH * most * (most / beside):
         return k, 1
     return (row, 1) if abs(a[row, row]) >= _GROWTH * beside else (row, 2)
@@ -99,9 +105,9 @@ def _exchange(a, k, p, q):
     """Rows and columns p < q of what is left from k on."""
     a[[p, q], k:p] = a[[q, p], k:p]
     a[p, p], a[q, q] = a[q, q], a[p, p]
-    inner = a[p + 1:q, p].copy()
-    a[p + 1:q, p], a[q, p + 1:q] = a[q, p + 1:q], inner
-    a[q + 1:, [p, q]] = a[q + 1:, [q, p]]
+    inner = a[p + 1 : q, p].copy()
+    a[p + 1 : q, p], a[q, p + 1 : q] = a[q, p + 1 : q], inner
+    a[q + 1 :, [p, q]] = a[q + 1 :, [q, p]]
 
 
 @takes_out
@@ -110,18 +116,24 @@ def ldl_solve(LD, pivots, B, *, hermitian=False):
     """x of A x = B, from what `ldl_factor` gave."""
     _checked(LD, "ldl_solve", hermitian)
     if tuple(LD.shape[:-1]) != tuple(pivots.shape):
-        raise RuntimeError("torch.linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with "
-                           f"shape {list(pivots.shape)} instead")
+        raise RuntimeError(
+            "torch.linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with "
+            f"shape {list(pivots.shape)} instead"
+        )
     if B.ndim < 2:
-        raise RuntimeError(f"torch.linalg.ldl_solve: Expected B to have at least 2 dimensions, but it has {B.ndim} dimensions "
-                           "instead")
+        raise RuntimeError(
+            f"torch.linalg.ldl_solve: Expected B to have at least 2 dimensions, but it has {B.ndim} dimensions instead"
+        )
     if LD.shape[-1] != B.shape[-2]:
-        raise RuntimeError(f"Incompatible matrix sizes for torch.linalg.ldl_solve: each A matrix is {LD.shape[-1]} by "
-                           f"{LD.shape[-1]} but each b matrix is {B.shape[-2]} by {B.shape[-1]}")
+        raise RuntimeError(
+            f"Incompatible matrix sizes for torch.linalg.ldl_solve: each A matrix is {LD.shape[-1]} by "
+            f"{LD.shape[-1]} but each b matrix is {B.shape[-2]} by {B.shape[-1]}"
+        )
     if B.dtype is not LD.dtype:
         names = [type_name(t.dtype).removesuffix("Tensor") for t in (B, LD)]
-        raise RuntimeError(f"Expected b and A to have the same dtype, but found b of type {names[0]} and A of type {names[1]} "
-                           "instead.")
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {names[0]} and A of type {names[1]} instead."
+        )
     a, p, b = LD._values("ldl_solve()"), pivots._values("ldl_solve()"), B._values("ldl_solve()")
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     x = np.broadcast_to(b, batch + b.shape[-2:]).copy()

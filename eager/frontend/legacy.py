@@ -12,9 +12,18 @@ from ..overrides import public
 from ..tensor import Tensor
 from .creation import tensor as _tensor
 
-_TYPES = {"Float": dtypes.float32, "Double": dtypes.float64, "Half": dtypes.float16, "BFloat16": dtypes.bfloat16,
-          "Long": dtypes.int64, "Int": dtypes.int32, "Short": dtypes.int16, "Char": dtypes.int8, "Byte": dtypes.uint8,
-          "Bool": dtypes.bool}
+_TYPES = {
+    "Float": dtypes.float32,
+    "Double": dtypes.float64,
+    "Half": dtypes.float16,
+    "BFloat16": dtypes.bfloat16,
+    "Long": dtypes.int64,
+    "Int": dtypes.int32,
+    "Short": dtypes.int16,
+    "Char": dtypes.int8,
+    "Byte": dtypes.uint8,
+    "Bool": dtypes.bool,
+}
 
 
 class _TypedTensor(type):
@@ -38,8 +47,7 @@ class _TypedTensor(type):
         return f"<class 'torch.{cls.__name__}'>"
 
 
-TENSOR_TYPES = {f"{name}Tensor": _TypedTensor(f"{name}Tensor", (), {"dtype": d, "is_cuda": False})
-                for name, d in _TYPES.items()}
+TENSOR_TYPES = {f"{name}Tensor": _TypedTensor(f"{name}Tensor", (), {"dtype": d, "is_cuda": False}) for name, d in _TYPES.items()}
 
 
 def new(self, *args, device=None):
@@ -74,8 +82,9 @@ def record_stream(self, s):
     """Memory that a stream uses is kept until the stream is done; only GPUs have streams that run on."""
     if self.is_cuda:
         return _cuda().keep(self, s)
-    raise RuntimeError(f"record_stream() is for tensors on GPUs: this one is on {self.device}, where every call is finished "
-                       "when it returns")
+    raise RuntimeError(
+        f"record_stream() is for tensors on GPUs: this one is on {self.device}, where every call is finished when it returns"
+    )
 
 
 def is_same_size(input, other):
@@ -97,6 +106,7 @@ def typename(obj):
 
 def is_storage(obj):
     from ..storage import UntypedStorage
+
     return isinstance(obj, UntypedStorage) or type(obj).__name__.endswith("Storage")
 
 
@@ -113,6 +123,7 @@ def is_inference(input):
 
 
 # -- settings
+
 
 class _Settings:
     matmul_precision, deterministic, warn_only, warn_always, interop = "highest", False, False, False, 1
@@ -202,6 +213,7 @@ def compiled_with_cxx11_abi():
 
 # -- checks
 
+
 def _check_text(message):
     return "Expected cond to be True" if message is None else str(message() if callable(message) else message)
 
@@ -263,10 +275,24 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
 
 def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
     from ..printing import set_printoptions as change
+
     change(precision, threshold, edgeitems, linewidth, profile, sci_mode)
 
 
-PRIVATE = {f.__name__: f for f in (_check, _check_index, _check_value, _check_type, _check_not_implemented,
-                                   _check_is_size, _assert, _assert_async, _shape_as_tensor,
-                                   _softmax_backward_data, _log_softmax_backward_data)}
+PRIVATE = {
+    f.__name__: f
+    for f in (
+        _check,
+        _check_index,
+        _check_value,
+        _check_type,
+        _check_not_implemented,
+        _check_is_size,
+        _assert,
+        _assert_async,
+        _shape_as_tensor,
+        _softmax_backward_data,
+        _log_softmax_backward_data,
+    )
+}
 CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None, "dtype": dtypes.dtype}

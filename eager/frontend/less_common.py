@@ -9,9 +9,20 @@ from .reductions import _in_place
 from . import composition, complex_numbers, elementwise, foreach, legacy, linalg, quantized, sampling, special, statistics
 
 _MODULES = (special, complex_numbers, statistics, composition, legacy, sampling, quantized)
-_NOT_FUNCTIONS = {"new", "pin_memory", "is_pinned", "record_stream", "fill_diagonal_", "sum_to_size",
-                  "geometric_", "log_normal_", "cauchy_", "frame"}
-_NOT_METHODS = set("""
+_NOT_FUNCTIONS = {
+    "new",
+    "pin_memory",
+    "is_pinned",
+    "record_stream",
+    "fill_diagonal_",
+    "sum_to_size",
+    "geometric_",
+    "log_normal_",
+    "cauchy_",
+    "frame",
+}
+_NOT_METHODS = set(
+    """
 block_diag cartesian_prod combinations chain_matmul vander column_stack row_stack unravel_index range hann_window
 hamming_window blackman_window bartlett_window kaiser_window zeta i0e i1 i1e erfcx ndtr ndtri log_ndtr xlog1py entr
 complex polar view_as_real view_as_complex real imag isin histogramdd trapezoid trapz cumulative_trapezoid gradient
@@ -21,12 +32,18 @@ are_deterministic_algorithms_enabled is_deterministic_algorithms_warn_only_enabl
 get_deterministic_debug_mode set_flush_denormal set_warn_always is_warn_always_enabled get_num_interop_threads
 set_num_interop_threads compiled_with_cxx11_abi set_printoptions get_device is_signed is_inference fill poisson
 binomial is_storage fake_quantize_per_tensor_affine fake_quantize_per_channel_affine
-""".split())
+""".split()
+)
 
 
 def _of(module):
-    return {name: f for name, f in vars(module).items() if isinstance(f, FunctionType) and not name.startswith("_")
-            and (f.__module__ == module.__name__ or f.__module__ == elementwise.__name__)}
+    return {
+        name: f
+        for name, f in vars(module).items()
+        if isinstance(f, FunctionType)
+        and not name.startswith("_")
+        and (f.__module__ == module.__name__ or f.__module__ == elementwise.__name__)
+    }
 
 
 _FOUND = {}
@@ -55,10 +72,13 @@ def methods(scope):
     table["polygamma"] = _polygamma
     every = {**scope, **table}
     table.update((name + "_", written(every[name], name + "_")) for name in _INPLACE)
-    table.update(cumprod_=_in_place(statistics.cumprod), float_power_=elementwise.float_power_,
-                 real=property(complex_numbers.real, lambda self, value: complex_numbers.real(self).copy_(value)),
-                 imag=property(complex_numbers.imag, lambda self, value: complex_numbers.imag(self).copy_(value)),
-                 mH=property(complex_numbers.adjoint))
+    table.update(
+        cumprod_=_in_place(statistics.cumprod),
+        float_power_=elementwise.float_power_,
+        real=property(complex_numbers.real, lambda self, value: complex_numbers.real(self).copy_(value)),
+        imag=property(complex_numbers.imag, lambda self, value: complex_numbers.imag(self).copy_(value)),
+        mH=property(complex_numbers.adjoint),
+    )
     table.update((name, small(name, table[name])) for name in ("cauchy_", "geometric_"))
     return table
 
@@ -71,6 +91,7 @@ def inplace_functions(methods):
 def _method_call(name):
     def function(input, *args, **kw):
         return getattr(input, name)(*args, **kw)
+
     function.__name__ = function.__qualname__ = name
     return function
 
@@ -81,5 +102,12 @@ clamp_min clip conj_physical cos cosh deg2rad detach erf erfc exp exp2 expm1 fil
 ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu resize_as round rsqrt sigmoid sin sinc
 sinh sqrt square tan tanh trunc xlogy zero
 """.split()
-NAMES = {**legacy.CONSTANTS, **legacy.TENSOR_TYPES, **legacy.PRIVATE, **foreach.FUNCTIONS,
-         **quantized.PRIVATE, "_standard_gamma": sampling._standard_gamma, "_sample_dirichlet": sampling._sample_dirichlet}
+NAMES = {
+    **legacy.CONSTANTS,
+    **legacy.TENSOR_TYPES,
+    **legacy.PRIVATE,
+    **foreach.FUNCTIONS,
+    **quantized.PRIVATE,
+    "_standard_gamma": sampling._standard_gamma,
+    "_sample_dirichlet": sampling._sample_dirichlet,
+}

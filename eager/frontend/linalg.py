@@ -31,8 +31,7 @@ def _matrices(x, name, square=False):
     if x.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
     if square and x.shape[-1] != x.shape[-2]:
-        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} "
-                           "matrices")
+        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices")
     return x
 
 
@@ -41,6 +40,7 @@ def adjoint_of(x):
 
 
 # -- inverses and determinants
+
 
 @takes_out
 def inv(A):
@@ -51,8 +51,11 @@ def inv_ex(A, *, check_errors=False, out=None):
     kind = return_types.linalg_inv_ex
     found = kind(*d.inv_ex(_matrices(A, "linalg.inv", True)))
     if check_errors:
-        _check_info(found.info, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because "
-                                "the input matrix is singular.")
+        _check_info(
+            found.info,
+            "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because "
+            "the input matrix is singular.",
+        )
     return give(found, out)
 
 
@@ -111,6 +114,7 @@ def matrix_exp(A):
 
 # -- solving
 
+
 def _is_vector(A, B):
     return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
 
@@ -123,13 +127,17 @@ def _solved(A, B, left, record):
     """(solution, info) by a record that takes matrices from the left."""
     _matrices(A, "linalg.solve", True)
     if A.dtype is not B.dtype:
-        raise RuntimeError("linalg.solve: Expected A and B to have the same dtype, but found A of type "
-                           f"{A.dtype} and B of type {B.dtype} instead")
+        raise RuntimeError(
+            "linalg.solve: Expected A and B to have the same dtype, but found A of type "
+            f"{A.dtype} and B of type {B.dtype} instead"
+        )
     vector = _is_vector(A, B)
     b = B.unsqueeze(-1) if vector else B
     if b.shape[-2 if left else -1] != A.shape[-1]:
-        raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'}"
-                           f" ({A.shape[-2]}x{A.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})")
+        raise RuntimeError(
+            f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'}"
+            f" ({A.shape[-2]}x{A.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
+        )
     x, info = record(A, b) if left else record(A.transpose(-2, -1), b.transpose(-2, -1))
     x = x if left else x.transpose(-2, -1)
     return x.squeeze(-1) if vector else x, info
@@ -153,8 +161,11 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
 
 def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, out=None):
     kind = return_types.triangular_solve
-    x = d.solve_triangular(A.transpose(-2, -1), b, not upper, unitriangular) if transpose else \
-        d.solve_triangular(A, b, upper, unitriangular)
+    x = (
+        d.solve_triangular(A.transpose(-2, -1), b, not upper, unitriangular)
+        if transpose
+        else d.solve_triangular(A, b, upper, unitriangular)
+    )
     return give(kind(x, A.clone()), out)
 
 
@@ -169,8 +180,11 @@ def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
     kind = return_types.linalg_cholesky_ex
     low, info = d.cholesky_ex(_matrices(A, "linalg.cholesky", True))
     if check_errors:
-        _check_info(info, "linalg.cholesky_ex: The factorization could not be completed because the input is not "
-                          "positive-definite (the leading minor of order {} is not positive-definite).")
+        _check_info(
+            info,
+            "linalg.cholesky_ex: The factorization could not be completed because the input is not "
+            "positive-definite (the leading minor of order {} is not positive-definite).",
+        )
     return give(kind(adjoint_of(low) if upper else low, info), out)
 
 
@@ -204,10 +218,10 @@ def lstsq(A, B, rcond=None, *, driver=None):
 
 # -- factorisations
 
+
 def qr(A, mode="reduced", *, out=None):
     if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
-                           "'complete'")
+        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
     return give(QR(*d.qr(_matrices(A, "linalg.qr"), mode)), out)
 
 
@@ -224,8 +238,10 @@ def _pivoted(pivot, name):
         raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU: leave pivot=True")
 
 
-_ZERO_PIVOT = ("U[{},{}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
-               "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)")
+_ZERO_PIVOT = (
+    "U[{},{}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
+    "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+)
 
 
 def lu_factor(A, *, pivot=True, out=None):
@@ -388,12 +404,13 @@ def cond(A, p=None, *, out=None):
         s = svdvals(A)
         return give(s[..., 0] / s[..., -1] if p != -2 else s[..., -1] / s[..., 0], out)
     inverse, info = inv_ex(A)
-    inverse = a.where(a.gt(info.unsqueeze(-1).unsqueeze(-1), 0), math.inf, inverse)     # of singular matrices
+    inverse = a.where(a.gt(info.unsqueeze(-1).unsqueeze(-1), 0), math.inf, inverse)  # of singular matrices
     found = matrix_norm(A, p) * matrix_norm(inverse, p)
-    return give(a.where(e.isnan(found), math.inf, found), out)                          # 0 times infinity, as numpy has it
+    return give(a.where(e.isnan(found), math.inf, found), out)  # 0 times infinity, as numpy has it
 
 
 # -- norms
+
 
 def _magnitudes(x):
     return a.absolute(x) if x.dtype.is_complex else x
@@ -403,7 +420,7 @@ def _magnitudes(x):
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     if x.dtype.category < 2:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
-    dtypes.of_number(ord)                       # (refuses an integer that 64 bits do not hold)
+    dtypes.of_number(ord)  # (refuses an integer that 64 bits do not hold)
     x = x if dtype is None else x.to(dtype_of(dtype))
     return reductions._norm_over(x, float(ord), dims_of(x, dim), keepdim)
 
@@ -451,14 +468,14 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     if isinstance(ord, str) or (pair and ord is not None):
         return matrix_norm(A, ord, tuple(dim) if dim is not None else (-2, -1), keepdim, dtype=dtype, out=out)
     if ord is not None and dim is None and A.ndim != 1:
-        raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
-                           f"{A.ndim}D.")
+        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D.")
     if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
 # -- products
+
 
 @takes_out
 def multi_dot(tensors):
@@ -478,20 +495,21 @@ def _in_best_order(parts):
     for length in range(1, len(parts)):
         for i in range(len(parts) - length):
             j = i + length
-            best[i, j] = min((best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
-                             for k in range(i, j))
+            best[i, j] = min((best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
 
     def product(i, j):
         k = best[i, j][1]
         return parts[i] if i == j else products.mm(product(i, k), product(k + 1, j))
+
     return product(0, len(parts) - 1)
 
 
 @takes_out
 def vecdot(x, y, *, dim=-1):
     if x.dtype.category < 2 or y.dtype is not x.dtype:
-        raise RuntimeError("linalg.vecdot: Expected floating point or complex tensors of the same dtype. Got "
-                           f"{x.dtype} and {y.dtype}")
+        raise RuntimeError(
+            f"linalg.vecdot: Expected floating point or complex tensors of the same dtype. Got {x.dtype} and {y.dtype}"
+        )
     return reductions.sum(a.mul(c.conj(x) if x.dtype.is_complex else x, y), dim)
 
 
@@ -517,7 +535,7 @@ def tensorsolve(A, B, dims=None):
     if dims is not None:
         rest = [k for k in range(A.ndim) if k not in [dim_of(A, q) for q in dims]]
         A = A.permute(*rest, *[dim_of(A, q) for q in dims])
-    back = tuple(A.shape[B.ndim:])
+    back = tuple(A.shape[B.ndim :])
     return solve(A.reshape(-1, math.prod(back)), B.reshape(-1)).reshape(back)
 
 
@@ -527,14 +545,28 @@ def householder_product(A, tau):
     m, n = A.shape[-2:]
     q = creation.eye(m, dtype=A.dtype).expand(*A.shape[:-2], m, m)
     for k in range(tau.shape[-1]):
-        column = creation.tril(A, -1)[..., :, k:k + 1]
-        v = column + creation.eye(m, dtype=A.dtype)[:, k:k + 1]
+        column = creation.tril(A, -1)[..., :, k : k + 1]
+        v = column + creation.eye(m, dtype=A.dtype)[:, k : k + 1]
         q = q - products.matmul(products.matmul(q, v) * tau[..., k, None, None], adjoint_of(v))
     return q.narrow(-1, 0, n)
 
 
 # torch's own older names
-TOP_LEVEL = dict(inverse=inv, det=det, slogdet=_slogdet, logdet=logdet, matrix_power=matrix_power, matrix_exp=matrix_exp,
-                 cholesky=old_cholesky, cholesky_solve=cholesky_solve, cholesky_inverse=cholesky_inverse, qr=old_qr,
-                 svd=old_svd, pinverse=pinverse, triangular_solve=triangular_solve, lu_solve=old_lu_solve,
-                 lu_unpack=lu_unpack, orgqr=householder_product)
+TOP_LEVEL = dict(
+    inverse=inv,
+    det=det,
+    slogdet=_slogdet,
+    logdet=logdet,
+    matrix_power=matrix_power,
+    matrix_exp=matrix_exp,
+    cholesky=old_cholesky,
+    cholesky_solve=cholesky_solve,
+    cholesky_inverse=cholesky_inverse,
+    qr=old_qr,
+    svd=old_svd,
+    pinverse=pinverse,
+    triangular_solve=triangular_solve,
+    lu_solve=old_lu_solve,
+    lu_unpack=lu_unpack,
+    orgqr=householder_product,
+)

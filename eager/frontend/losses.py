@@ -26,8 +26,7 @@ def _word(size_average, reduce, reduction):
     return reduction
 
 
-def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
-                     reduction="mean"):
+def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
     """exp(x) - t * x, or x - t * log(x + eps) without log_input; `full` adds Stirling's approximation of log t!."""
     reduction = _word(size_average, reduce, reduction)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
@@ -51,18 +50,18 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
                 raise ValueError("var is of incorrect size") from None
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
-    eps, = settings(var, eps)
+    (eps,) = settings(var, eps)
     if not _call.within(var, 0, None, None):
         all_within(where(var.isnan(), 0, var), 0, None, "var has negative entry/entries", "ValueError")
     known = var.detach()
-    var = where(known < eps, var - known + eps, var)        # the value of the cut, the gradient of var
+    var = where(known < eps, var - known + eps, var)  # the value of the cut, the gradient of var
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     return _losses.reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """x where t is 1, max(0, margin - x) where it is -1."""
-    margin, = settings(input, margin)
+    (margin,) = settings(input, margin)
     far = (margin - input).clamp(min=0)
     loss = far.masked_fill(target == 1, 0) + input.masked_fill(target == -1, 0)
     return _losses.reduced(loss, _word(size_average, reduce, reduction))
@@ -119,7 +118,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if weight is not None and weight.shape[0] != x.shape[1]:
         raise RuntimeError(f"inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
     check_within(t, 0, x.shape[1] - 1, "target out of range")
-    margin, = settings(x, margin, halves=dtypes.float32)
+    (margin,) = settings(x, margin, halves=dtypes.float32)
     flat = lone and target.ndim == 0
     if weight is None:
         loss = _margins.multi_margin_loss(x, t, p, margin, reduction)
@@ -136,8 +135,10 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     """max(0, -t * (x1 - x2) + margin)"""
     reduction = _word(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
-        raise RuntimeError("margin_ranking_loss : All input tensors should have same dimension but got sizes: "
-                           f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} ")
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
+        )
     return _losses.reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
@@ -150,8 +151,10 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
     if target.dim() not in (0, 1):
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if target.dim() != input1.dim() - 1 and target.dim() == 1 or input1.dim() > target.dim() + 1:
-        raise RuntimeError(f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs "
-                           f"with sizes {list(input1.shape)} and {list(input2.shape)}.")
+        raise RuntimeError(
+            f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs "
+            f"with sizes {list(input1.shape)} and {list(input2.shape)}."
+        )
     eps = 1e-12
     dot, first, second = (input1 * input2).sum(-1), (input1 * input1).sum(-1) + eps, (input2 * input2).sum(-1) + eps
     cosine = dot / (first * second).sqrt()
@@ -164,32 +167,38 @@ def _distance(a, b, p, eps):
     return pairwise_distance(a, b, p, eps)
 
 
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None,
-                        reduce=None, reduction="mean"):
+def triplet_margin_loss(
+    anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"
+):
     """max(0, |a - p| - |a - n| + margin); `swap`: the smaller of |a - n| and |p - n|."""
     reduction = _word(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
-                           f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "
-                           f"{negative.dim()}D inputs")
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "
+            f"{negative.dim()}D inputs"
+        )
     near, far = _distance(anchor, positive, p, eps), _distance(anchor, negative, p, eps)
     if swap:
         far = far.minimum(_distance(positive, negative, p, eps))
     return _losses.reduced((margin + near - far).clamp(min=0), reduction)
 
 
-def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
-                                      reduction="mean"):
+def triplet_margin_with_distance_loss(
+    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
+):
     """The same with any distance of two tensors."""
     reduction = _word(None, None, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
-                           f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "
-                           f"{negative.dim()}D inputs")
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "
+            f"{negative.dim()}D inputs"
+        )
     measure = distance_function or (lambda a, b: _distance(a, b, 2.0, 1e-6))
     near, far = measure(anchor, positive), measure(anchor, negative)
     if swap:
@@ -199,6 +208,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 
 # -- CTC
 
+
 def _counts(lengths):
     return tuple(int(n) for n in (lengths.reshape(-1).tolist() if isinstance(lengths, Tensor) else lengths))
 
@@ -206,12 +216,14 @@ def _counts(lengths):
 def _padded_targets(targets, counts):
     """(N, longest) from one target after the other."""
     if sum(counts) != targets.numel():
-        raise RuntimeError(f"Expected tensor to have size {sum(counts)} at dimension 0, but got size {targets.numel()} "
-                           "for argument #2 'targets' (while checking arguments for ctc_loss)")
+        raise RuntimeError(
+            f"Expected tensor to have size {sum(counts)} at dimension 0, but got size {targets.numel()} "
+            "for argument #2 'targets' (while checking arguments for ctc_loss)"
+        )
     padded = targets.new_zeros((len(counts), max(max(counts), 1)))
     at = 0
     for n, count in enumerate(counts):
-        padded[n, :count] = targets[at:at + count]
+        padded[n, :count] = targets[at : at + count]
         at += count
     return padded
 
@@ -224,14 +236,19 @@ def _check_ctc(log_probs, targets, lengths, counts, blank):
         if len(values) != batch:
             raise RuntimeError(f"{name} must be of size batch_size")
         if min(values, default=0) < 0:
-            raise RuntimeError(f"Expected {name} to have value at least 0, but got value {min(values)} (while checking "
-                               "arguments for ctc_loss)")
+            raise RuntimeError(
+                f"Expected {name} to have value at least 0, but got value {min(values)} (while checking arguments for ctc_loss)"
+            )
     if targets.dim() == 2 and max(counts, default=0) > targets.shape[1]:
-        raise RuntimeError(f"Expected tensor to have size at least {max(counts)} at dimension 1, but got size {targets.shape[1]} "
-                           "for argument #2 'targets' (while checking arguments for ctc_loss)")
+        raise RuntimeError(
+            f"Expected tensor to have size at least {max(counts)} at dimension 1, but got size {targets.shape[1]} "
+            "for argument #2 'targets' (while checking arguments for ctc_loss)"
+        )
     if max(lengths, default=0) > steps:
-        raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {max(lengths)} "
-                           "(while checking arguments for ctc_loss)")
+        raise RuntimeError(
+            f"Expected input_lengths to have value at most {steps}, but got value {max(lengths)} "
+            "(while checking arguments for ctc_loss)"
+        )
     if targets.dtype not in (dtypes.int64, dtypes.int32):
         raise RuntimeError("ctc_loss: targets must be integers")
 

@@ -20,9 +20,11 @@ def pad(input, pad, mode="constant", value=None):
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(pad) // 2 > input.ndim:
-        raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got "
-                           f"padding length {len(pad)} and input of dimension {input.ndim}")
-    pairs = tuple(pad[k:k + 2] for k in range(0, len(pad), 2))[::-1]
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(pad)} and input of dimension {input.ndim}"
+        )
+    pairs = tuple(pad[k : k + 2] for k in range(0, len(pad), 2))[::-1]
     full = ((0, 0),) * (input.ndim - len(pairs)) + pairs
     if mode == "constant":
         _check_sizes(input, full)
@@ -30,7 +32,7 @@ def pad(input, pad, mode="constant", value=None):
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     _check_edges(input, len(pad), full, mode)
-    if mode == "circular" and any(n < 0 for pair in full for n in pair):    # what is left wraps around
+    if mode == "circular" and any(n < 0 for pair in full for n in pair):  # what is left wraps around
         input = rearrange.pad(input, tuple((min(a, 0), min(b, 0)) for a, b in full), 0)
         full = tuple((max(a, 0), max(b, 0)) for a, b in full)
     return edges.pad_edges(input, full, mode)
@@ -45,8 +47,10 @@ def _amount(n):
 def _check_sizes(input, full):
     for d, (n, (before, after)) in enumerate(zip(input.shape, full)):
         if n + before + after < 0:
-            raise RuntimeError(f"The input size {n}, plus negative padding {before} and {after} resulted in a negative "
-                               f"output size at dimension {d}")
+            raise RuntimeError(
+                f"The input size {n}, plus negative padding {before} and {after} resulted in a negative "
+                f"output size at dimension {d}"
+            )
 
 
 def _check_edges(input, length, full, mode):
@@ -58,11 +62,15 @@ def _check_edges(input, length, full, mode):
         if type(before) is int and type(after) is int and before == 0 and after == 0:
             continue
         if n == 0:
-            raise RuntimeError("Expected a tensor with possibly 0 batch size and other non-zero dimensions for input, "
-                               f"but got: {list(input.shape)}")
+            raise RuntimeError(
+                "Expected a tensor with possibly 0 batch size and other non-zero dimensions for input, "
+                f"but got: {list(input.shape)}"
+            )
         if mode == "reflect" and (before >= n or after >= n):
-            raise RuntimeError("Argument #4: Padding size should be less than the corresponding input dimension, but "
-                               f"got: padding ({before}, {after}) at dimension {d} of input {list(input.shape)}")
+            raise RuntimeError(
+                "Argument #4: Padding size should be less than the corresponding input dimension, but "
+                f"got: padding ({before}, {after}) at dimension {d} of input {list(input.shape)}"
+            )
         if mode == "circular" and (before > n or after > n):
             raise RuntimeError("Padding value causes wrapping around more than once.")
         if n + before + after < 1:

@@ -10,7 +10,7 @@ from ..tensor import Tensor
 from .arguments import takes_out
 from .host_fallback import on_host
 
-_MANY = 64                      # degrees from which on angles are used
+_MANY = 64  # degrees from which on angles are used
 
 
 def _doubling(k, x, q, p):
@@ -19,9 +19,11 @@ def _doubling(k, x, q, p):
 
 def _angles(first, second):
     """For x = cos t: first(n, t) / second(t)."""
+
     def by_angle(n, x):
         t = np.arccos(x)
         return first(n, t) / second(t)
+
     return by_angle
 
 
@@ -29,10 +31,16 @@ def _angles(first, second):
 _FAMILIES = {
     "chebyshev_polynomial_t": (lambda x: x, _doubling, _angles(lambda n, t: np.cos(n * t), lambda t: 1.0)),
     "chebyshev_polynomial_u": (lambda x: 2 * x, _doubling, _angles(lambda n, t: np.sin((n + 1) * t), np.sin)),
-    "chebyshev_polynomial_v": (lambda x: 2 * x - 1, _doubling,
-                               _angles(lambda n, t: np.cos((n + 0.5) * t), lambda t: np.cos(t / 2))),
-    "chebyshev_polynomial_w": (lambda x: 2 * x + 1, _doubling,
-                               _angles(lambda n, t: np.sin((n + 0.5) * t), lambda t: np.sin(t / 2))),
+    "chebyshev_polynomial_v": (
+        lambda x: 2 * x - 1,
+        _doubling,
+        _angles(lambda n, t: np.cos((n + 0.5) * t), lambda t: np.cos(t / 2)),
+    ),
+    "chebyshev_polynomial_w": (
+        lambda x: 2 * x + 1,
+        _doubling,
+        _angles(lambda n, t: np.sin((n + 0.5) * t), lambda t: np.sin(t / 2)),
+    ),
     "hermite_polynomial_h": (lambda x: 2 * x, lambda k, x, q, p: 2 * x * q - 2 * (k - 1) * p, None),
     "hermite_polynomial_he": (lambda x: x, lambda k, x, q, p: x * q - (k - 1) * p, None),
     "laguerre_polynomial_l": (lambda x: 1 - x, lambda k, x, q, p: ((2 * k - 1 - x) * q - (k - 1) * p) / k, None),
@@ -65,8 +73,10 @@ def _polynomial(name, family, shifted):
     @on_host
     def function(input, n):
         if not isinstance(input, Tensor) and not isinstance(n, Tensor):
-            raise TypeError(f"special_{name}() received an invalid combination of arguments - got "
-                            f"({type(input).__name__}, {type(n).__name__}), but expected a Tensor for x or for n")
+            raise TypeError(
+                f"special_{name}() received an invalid combination of arguments - got "
+                f"({type(input).__name__}, {type(n).__name__}), but expected a Tensor for x or for n"
+            )
         kind = to_float(result_type((input, n)))
         if kind not in (dtypes.float32, dtypes.float64):
             raise NotImplementedError(f'"{name}_cpu" not implemented for {type_name(kind)!r}')
@@ -75,10 +85,14 @@ def _polynomial(name, family, shifted):
         with np.errstate(all="ignore"):
             found = _values(family, 2 * x - 1 if shifted else x, degree)
             return Tensor._from_array(found.reshape(x.shape).astype(kind.numpy), kind)
+
     function.__name__ = function.__qualname__ = name
     return function
 
 
 FUNCTIONS = {name: _polynomial(name, family, False) for name, family in _FAMILIES.items()}
-FUNCTIONS.update((f"shifted_{name}", _polynomial(f"shifted_{name}", family, True)) for name, family in _FAMILIES.items()
-                 if name.startswith("chebyshev"))
+FUNCTIONS.update(
+    (f"shifted_{name}", _polynomial(f"shifted_{name}", family, True))
+    for name, family in _FAMILIES.items()
+    if name.startswith("chebyshev")
+)

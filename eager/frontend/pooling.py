@@ -58,14 +58,17 @@ def _checked_window(shape, n, name, kernel_size, stride, padding, dilation, ceil
         if p < 0:
             raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
         if p > (d * (k - 1) + 1) // 2:
-            raise RuntimeError("pad should be at most half of effective kernel size, but got "
-                               f"pad={p}, kernel_size={k} and dilation={d}")
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
+            )
     _check_rank(shape, n, name)
     sizes = records.pooled_sizes(shape, kernel, stride, padding, dilation, ceil_mode)[-n:]
     if any(m < 1 for m in sizes):
-        shown = shape[-n - 1:]
-        raise RuntimeError(f"Given input size: ({_times(shown)}). Calculated output size: "
-                           f"({_times(shown[:1] + sizes)}). Output size is too small")
+        shown = shape[-n - 1 :]
+        raise RuntimeError(
+            f"Given input size: ({_times(shown)}). Calculated output size: "
+            f"({_times(shown[:1] + sizes)}). Output size is too small"
+        )
     return kernel, stride, padding, dilation
 
 
@@ -73,7 +76,7 @@ _known_window = functools.lru_cache(512)(_checked_window)
 
 
 def _named(sizes, what):
-    return " ".join(f"{what}{letter}: {n}" for letter, n in zip("TDHW"[-len(sizes):], sizes))
+    return " ".join(f"{what}{letter}: {n}" for letter, n in zip("TDHW"[-len(sizes) :], sizes))
 
 
 def _times(sizes):
@@ -82,11 +85,13 @@ def _times(sizes):
 
 def _check_rank(shape, n, name):
     if len(shape) not in (n + 1, n + 2):
-        raise RuntimeError(f"{name}: non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input, "
-                           f"but got: {list(shape)}")
-    if any(type(m) is int and m == 0 for m in shape[-n - 1:]):
-        raise RuntimeError(f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
-                           f"but got:{list(shape)}")
+        raise RuntimeError(
+            f"{name}: non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input, but got: {list(shape)}"
+        )
+    if any(type(m) is int and m == 0 for m in shape[-n - 1 :]):
+        raise RuntimeError(
+            f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got:{list(shape)}"
+        )
 
 
 def _refuse_bool(input, name):
@@ -95,6 +100,7 @@ def _refuse_bool(input, name):
 
 
 # -- maxima
+
 
 def _max_pool(n, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     name = f"max_pool{n}d"
@@ -120,22 +126,20 @@ def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,
-                            return_indices=False):
+def max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool2d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,
-                            return_indices=False):
+def max_pool2d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool3d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,
-                            return_indices=False):
+def max_pool3d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 # -- averages
+
 
 def _avg_pool(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor=None):
     kernel, stride, padding, _ = _window(input, n, f"avg_pool{n}d", kernel_size, stride, padding, 1, ceil_mode)
@@ -149,19 +153,17 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
-               divisor_override=None):
+def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
-               divisor_override=None):
+def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
     """(sum over the window of x**p) ** (1/p), by way of the average; what is negative gives zero."""
-    norm_type, = settings(input, norm_type)
+    (norm_type,) = settings(input, norm_type)
     count = numel(window_of(kernel_size, n, f"lp_pool{n}d", "kernel_size"))
     mean = _avg_pool(n, input.pow(norm_type), kernel_size, stride, 0, ceil_mode, True)
     return (mean.sign() * mean.abs().relu()).mul(count).pow(1.0 / norm_type)
@@ -181,6 +183,7 @@ def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 
 # -- adaptive
 
+
 def _adaptive_sizes(n, input, output_size, name):
     """The output sizes; None takes the input's."""
     if input.ndim not in (n + 1, n + 2):
@@ -192,12 +195,15 @@ def _adaptive_sizes(n, input, output_size, name):
         raise RuntimeError(f"{name}: output_size must be {n}")
     sizes = tuple(m if given is None else size_of(given) for given, m in zip(output_size, own))
     if any(m < 0 for m in sizes):
-        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0 but received "
-                           f"{{{', '.join(map(str, sizes))}}}")
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {{{', '.join(map(str, sizes))}}}"
+        )
     for d in range(input.ndim - n - (input.ndim == n + 1), input.ndim):
         if d > 0 and type(input.shape[d]) is int and input.shape[d] == 0:
-            raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has "
-                               f"sizes {list(input.shape)} with dimension {d} being empty")
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has "
+                f"sizes {list(input.shape)} with dimension {d} being empty"
+            )
     return sizes
 
 
@@ -267,6 +273,7 @@ def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
 
 # -- the way back: values at the indices of their maxima
 
+
 def _max_unpool(n, input, indices, kernel_size, stride, padding, output_size):
     name = f"max_unpool{n}d"
     kernel = window_of(kernel_size, n, name, "kernel_size")
@@ -275,8 +282,10 @@ def _max_unpool(n, input, indices, kernel_size, stride, padding, output_size):
     if indices.dtype.numpy.name != "int64":
         raise RuntimeError(f"elements in indices should be type int64 but got: {type_name(indices.dtype)}")
     if tuple(indices.shape) != tuple(input.shape):
-        raise RuntimeError("Expected shape of indices to be same as that of the input tensor "
-                           f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
+        raise RuntimeError(
+            "Expected shape of indices to be same as that of the input tensor "
+            f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}"
+        )
     _check_indices(indices, sizes)
     lead = tuple(input.shape)[:-n]
     flat = input.new_zeros((*lead, numel(sizes)))
@@ -285,8 +294,9 @@ def _max_unpool(n, input, indices, kernel_size, stride, padding, output_size):
 
 
 def _check_indices(indices, sizes):
-    check_within(indices, 0, numel(sizes) - 1,
-                 f"Found an invalid max index: {{bad}} (output volumes are of size {_times(sizes)})")
+    check_within(
+        indices, 0, numel(sizes) - 1, f"Found an invalid max index: {{bad}} (output volumes are of size {_times(sizes)})"
+    )
 
 
 def _unpooled(sizes, kernel, stride, padding, output_size):
@@ -296,8 +306,9 @@ def _unpooled(sizes, kernel, stride, padding, output_size):
     n = len(kernel)
     given = tuple(output_size)[2:] if len(output_size) == n + 2 else tuple(output_size)
     if len(given) != n:
-        raise ValueError(f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of "
-                         f"'{len(output_size)}'")
+        raise ValueError(
+            f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of '{len(output_size)}'"
+        )
     for d, (m, own, step) in enumerate(zip(given, default, stride)):
         if not own - step < m < own + step:
             raise ValueError(f'invalid output_size "{given}" (dim {d} must be between {own - step} and {own + step})')
@@ -317,6 +328,7 @@ def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_siz
 
 
 # -- fractional: windows whose starts are drawn
+
 
 def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices, samples):
     name = f"fractional_max_pool{n}d"
@@ -342,28 +354,32 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
     return (values, indices) if return_indices else values
 
 
-def fractional_max_pool2d(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
-                          _random_samples=None):
+def fractional_max_pool2d(input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
-def fractional_max_pool3d(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
-                          _random_samples=None):
+def fractional_max_pool3d(input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
     return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
-def fractional_max_pool2d_with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
-                                       _random_samples=None):
+def fractional_max_pool2d_with_indices(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
+):
     return _fractional(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
-def fractional_max_pool3d_with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
-                                       _random_samples=None):
+def fractional_max_pool3d_with_indices(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
+):
     return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
 # small calls run natively, and are recorded as these
-for _name, _record in (("max_pool", records.max_pool), ("avg_pool", records.avg_pool), ("adaptive_avg_pool", records.avg_pool),
-                       ("adaptive_max_pool", records.max_pool)):
+for _name, _record in (
+    ("max_pool", records.max_pool),
+    ("avg_pool", records.avg_pool),
+    ("adaptive_avg_pool", records.avg_pool),
+    ("adaptive_max_pool", records.max_pool),
+):
     for _n in (1, 2, 3):
         globals()[f"{_name}{_n}d"] = small(f"{_name}{_n}d", globals()[f"{_name}{_n}d"], specialise(_record))

@@ -16,8 +16,9 @@ def matmul(input, other, *, out=None):
 def _ranked(name, *pairs):
     for x, rank, what in pairs:
         if x.ndim != rank:
-            raise RuntimeError(f"{name}: {what} must be a {'matrix' if rank == 2 else f'{rank}D tensor'}, got "
-                               f"{x.ndim}-D: {list(x.shape)}")
+            raise RuntimeError(
+                f"{name}: {what} must be a {'matrix' if rank == 2 else f'{rank}D tensor'}, got {x.ndim}-D: {list(x.shape)}"
+            )
 
 
 def mm(input, mat2, *, out=None):
@@ -30,9 +31,11 @@ def mm(input, mat2, *, out=None):
 def bmm(input, mat2, *, out=None):
     _ranked("bmm", (input, 3, "batch1"), (mat2, 3, "batch2"))
     if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, "
-                           f"{input.shape[2]}] but got: "
-                           f"[{mat2.shape[0]}, {mat2.shape[1]}].")
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, "
+            f"{input.shape[2]}] but got: "
+            f"[{mat2.shape[0]}, {mat2.shape[1]}]."
+        )
     input, mat2 = lowered(p.gemm, input, mat2)
     p.check_product(input, mat2, "bmm")
     return give(p.gemm(input, mat2), out)
@@ -54,8 +57,10 @@ def inner(input, other, *, out=None):
     if not (input.ndim and other.ndim):
         return give(a.mul(input, other), out)
     if input.shape[-1] != other.shape[-1]:
-        raise RuntimeError("inner() the last dimension must match on both input tensors but got shapes "
-                           f"{list(input.shape)} and {list(other.shape)}")
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input.shape)} and {list(other.shape)}"
+        )
     return give(tensordot(input, other, ([-1], [-1])), out)
 
 
@@ -77,8 +82,13 @@ def _scaled_sum(input, product, beta, alpha):
 def _of_halves(beta, alpha, *tensors) -> bool:
     """Whether a scaled sum is one of halves, which is rounded once, not behind its product as well."""
     kinds = {x.dtype for x in tensors}
-    return len(kinds) == 1 and tensors[0].dtype.is_floating_point and tensors[0].dtype.itemsize == 2 and \
-        state.autocast is None and not (beta == 1 and alpha == 1)
+    return (
+        len(kinds) == 1
+        and tensors[0].dtype.is_floating_point
+        and tensors[0].dtype.itemsize == 2
+        and state.autocast is None
+        and not (beta == 1 and alpha == 1)
+    )
 
 
 def _rounded_once(product, input, left, right, beta, alpha):
@@ -121,8 +131,9 @@ def addbmm(input, batch1, batch2, *old, beta=1, alpha=1, out=None):
     if old:
         return from_old_form(addbmm, (input, batch1, batch2, *old), 3, "beta", "alpha")
     if batch1.dtype is dtypes.bool:
-        raise RuntimeError("addbmm: sums over the batch can't be cast to the desired output type Bool; convert the matrices "
-                           "to int64 first")
+        raise RuntimeError(
+            "addbmm: sums over the batch can't be cast to the desired output type Bool; convert the matrices to int64 first"
+        )
     return give(_scaled_sum(*lowered(p.gemm, input), _summed(bmm(batch1, batch2)), beta, alpha), out)
 
 
@@ -130,8 +141,7 @@ def tensordot(a, b, dims=2):
     if isinstance(dims, int):
         dims = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     if not (isinstance(dims, (tuple, list)) and len(dims) == 2 and not any(isinstance(ds, str) for ds in dims)):
-        raise TypeError("tensordot(): argument 'dims' must be an int or two lists of ints, one for each tensor, not "
-                        f"{dims!r}")
+        raise TypeError(f"tensordot(): argument 'dims' must be an int or two lists of ints, one for each tensor, not {dims!r}")
     if a.dtype is not b.dtype:
         raise RuntimeError("both inputs should have same dtype")
     left, right = ([dim_of(x, d) for d in ds] for x, ds in zip((a, b), dims))
@@ -157,8 +167,9 @@ def _of_joint_sizes(a, b, left, right):
         elif type(n) is int and n == 1:
             b = _summed_over(b, db)
         elif n != m:
-            raise RuntimeError(f"contracted dimensions need to match, but first has size {n} in dim {da} and second has size "
-                               f"{m} in dim {db}")
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {n} in dim {da} and second has size {m} in dim {db}"
+            )
     return a, b
 
 
@@ -181,6 +192,7 @@ def trace(input):
 
 # -- einsum
 
+
 def einsum(equation, *operands):
     """Sums of products by index letters: "bij,bjk->bik", with "..." for broadcast dims; contracted from left to right.
     Also as (operand, [subscripts], ..., [subscripts of the output]) with whole numbers from 0 to 51 for letters."""
@@ -201,12 +213,13 @@ def einsum(equation, *operands):
 def _lettered(*given):
     """(equation, operands) of operands that are followed by lists of subscripts, and maybe the output's list."""
     if len(given) < 2:
-        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and "
-                         "its subscripts list")
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list"
+        )
     pairs = len(given) // 2
-    terms = [_letters_of(subscripts) for subscripts in given[1:2 * pairs:2]]
+    terms = [_letters_of(subscripts) for subscripts in given[1 : 2 * pairs : 2]]
     output = "->" + _letters_of(given[-1]) if len(given) % 2 else ""
-    return ",".join(terms) + output, given[:2 * pairs:2]
+    return ",".join(terms) + output, given[: 2 * pairs : 2]
 
 
 def _letters_of(subscripts):
@@ -224,9 +237,11 @@ def _parse(equation, operands):
     inputs = left.split(",")
     _check_letters(equation, inputs, right, bool(arrow))
     if len(inputs) != len(operands):
-        raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(inputs)}) does not match the "
-                           "number of operands "
-                           f"({len(operands)})")
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({len(inputs)}) does not match the "
+            "number of operands "
+            f"({len(operands)})"
+        )
     depth = 0
     for x, term in zip(operands, inputs):
         depth = max(depth, x.ndim - len(term.replace("...", "")) if "..." in term else 0)
@@ -235,10 +250,12 @@ def _parse(equation, operands):
     for x, term in zip(operands, inputs):
         own = x.ndim - len(term.replace("...", ""))
         if own < 0 or (own and "..." not in term):
-            raise RuntimeError(f"einsum(): the number of subscripts in the term '{term}' does not match the number of "
-                               "dimensions "
-                               f"({x.ndim}) of its operand")
-        lists.append(_letters(term, spread[depth - own:]))
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the term '{term}' does not match the number of "
+                "dimensions "
+                f"({x.ndim}) of its operand"
+            )
+        lists.append(_letters(term, spread[depth - own :]))
     if arrow:
         return lists, _letters(right, spread)
     everything = [c for letters in lists for c in letters if not c.startswith("...")]
@@ -249,8 +266,9 @@ def _check_letters(equation, inputs, right, arrow):
     """Subscripts are letters; those of the output are different ones of the inputs."""
     for k, c in enumerate(equation.replace("...", "").replace("->", "").replace(",", "")):
         if not (c.isascii() and c.isalpha()):
-            raise RuntimeError(f"einsum(): invalid subscript given at index {k} in the equation string, subscripts must "
-                               "be in [a-zA-Z]")
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {k} in the equation string, subscripts must be in [a-zA-Z]"
+            )
     if arrow:
         named = right.replace("...", "")
         for c in named:
@@ -272,8 +290,10 @@ def _merge_repeats(x, letters):
             first = letters.index(c)
             second = letters.index(c, first + 1)
             if x.shape[first] != x.shape[second]:
-                raise RuntimeError(f"einsum(): subscript {c} is repeated for one operand but the sizes don't match, "
-                                   f"{x.shape[second]} != {x.shape[first]}")
+                raise RuntimeError(
+                    f"einsum(): subscript {c} is repeated for one operand but the sizes don't match, "
+                    f"{x.shape[second]} != {x.shape[first]}"
+                )
             x = diagonal(x, 0, first, second)
             letters = [e for k, e in enumerate(letters) if k not in (first, second)] + [c]
     return x, letters
@@ -298,13 +318,14 @@ def _contract(x, left, y, right, needed):
     y = _ordered(y, right, batch + summed + cols, sizes)
     b, m, k, n = len(batch), len(rows), len(summed), len(cols)
     if not summed:
-        out = a.mul(reshape(x, tuple(x.shape) + (1,) * n), reshape(y, tuple(y.shape[:b]) + (1,
-                ) * m + tuple(y.shape[b:])))
+        out = a.mul(reshape(x, tuple(x.shape) + (1,) * n), reshape(y, tuple(y.shape[:b]) + (1,) * m + tuple(y.shape[b:])))
     else:
         lead = tuple(x.shape[:b])
-        product = p.matmul(reshape(x, (*lead, _size(x, range(b, b + m)), _size(x, range(b + m, b + m + k)))),
-                           reshape(y, (*lead, _size(y, range(b, b + k)), _size(y, range(b + k, b + k + n)))))
-        out = reshape(product, (*lead, *x.shape[b:b + m], *y.shape[b + k:]))
+        product = p.matmul(
+            reshape(x, (*lead, _size(x, range(b, b + m)), _size(x, range(b + m, b + m + k)))),
+            reshape(y, (*lead, _size(y, range(b, b + k)), _size(y, range(b + k, b + k + n)))),
+        )
+        out = reshape(product, (*lead, *x.shape[b : b + m], *y.shape[b + k :]))
     return out, batch + rows + cols
 
 
@@ -312,13 +333,10 @@ def _common(n, m, letter):
     if type(n) is int and n == 1:
         return m
     if not (type(m) is int and m == 1) and n != m:
-        raise RuntimeError(f"einsum(): operands do not broadcast with remapped shapes: subscript {letter} has size "
-                           f"{n} and {m}")
+        raise RuntimeError(f"einsum(): operands do not broadcast with remapped shapes: subscript {letter} has size {n} and {m}")
     return n
 
 
 def _ordered(x, letters, order, sizes):
     x = permute(x, tuple(letters.index(c) for c in order))
     return expand(x, tuple(sizes.get(c, n) for c, n in zip(order, x.shape)))
-
-

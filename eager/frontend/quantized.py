@@ -18,8 +18,9 @@ def _check_matrices(x, y):
         if t.dim() != 2:
             raise RuntimeError(f"{name} must be a matrix")
     if x.shape[1] != y.shape[0]:
-        raise RuntimeError(f"mat_a and mat_b shapes cannot be multiplied ({x.shape[0]}x{x.shape[1]} and "
-                           f"{y.shape[0]}x{y.shape[1]})")
+        raise RuntimeError(
+            f"mat_a and mat_b shapes cannot be multiplied ({x.shape[0]}x{x.shape[1]} and {y.shape[0]}x{y.shape[1]})"
+        )
 
 
 def _check_scales(x, y, scale_a, scale_b):
@@ -27,9 +28,11 @@ def _check_scales(x, y, scale_a, scale_b):
     rowwise = (tuple(scale_a.shape), tuple(scale_b.shape)) == ((x.shape[0], 1), (1, y.shape[1]))
     types = x.dtype in _FLOAT8 and y.dtype in _FLOAT8 and scale_a.dtype is scale_b.dtype is dtypes.float32
     if not types or not (tensorwise or rowwise):
-        raise ValueError(f"Invalid scaling configuration. a and b should be float8, scales float32: singletons, or of shapes "
-                         f"({x.shape[0]}, 1) and (1, {y.shape[1]}). Got {x.dtype}, {y.dtype}, {scale_a.dtype} "
-                         f"{tuple(scale_a.shape)}, {scale_b.dtype} {tuple(scale_b.shape)}")
+        raise ValueError(
+            f"Invalid scaling configuration. a and b should be float8, scales float32: singletons, or of shapes "
+            f"({x.shape[0]}, 1) and (1, {y.shape[1]}). Got {x.dtype}, {y.dtype}, {scale_a.dtype} "
+            f"{tuple(scale_a.shape)}, {scale_b.dtype} {tuple(scale_b.shape)}"
+        )
 
 
 def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False, *, out=None):

@@ -33,20 +33,49 @@ def _drawn(record, size, dtype, device, generator):
     return record(size, dtype, device, generator)
 
 
-def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
-              pin_memory=False):
-    return _in_likeness(input, dtype, device, lambda size, d, where: _drawn(r.rand, size, d, where, generator), requires_grad,
-                        pin_memory, layout, memory_format)
+def rand_like(
+    input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None, pin_memory=False
+):
+    return _in_likeness(
+        input,
+        dtype,
+        device,
+        lambda size, d, where: _drawn(r.rand, size, d, where, generator),
+        requires_grad,
+        pin_memory,
+        layout,
+        memory_format,
+    )
 
 
-def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
-               pin_memory=False):
-    return _in_likeness(input, dtype, device, lambda size, d, where: _drawn(r.randn, size, d, where, generator), requires_grad,
-                        pin_memory, layout, memory_format)
+def randn_like(
+    input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None, pin_memory=False
+):
+    return _in_likeness(
+        input,
+        dtype,
+        device,
+        lambda size, d, where: _drawn(r.randn, size, d, where, generator),
+        requires_grad,
+        pin_memory,
+        layout,
+        memory_format,
+    )
 
 
-def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
-            pin_memory=False):
+def randint(
+    low,
+    high=None,
+    size=None,
+    *,
+    generator=None,
+    dtype=None,
+    device=None,
+    requires_grad=False,
+    out=None,
+    layout=None,
+    pin_memory=False,
+):
     """randint(high, size), randint(low, high, size)."""
     if size is None:
         low, high, size = 0, low, high
@@ -67,9 +96,20 @@ def _check_range(low, high, dtype):
             raise RuntimeError(f"{name} is out of bounds for {_C_TYPES.get(dtype.name, dtype.name)}")
 
 
-_C_TYPES = {"uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
-            "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
-            "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double"}
+_C_TYPES = {
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+}
 
 
 def _limits(dtype):
@@ -79,14 +119,23 @@ def _limits(dtype):
     return limits.min, limits.max
 
 
-def randint_like(input, low=None, high=None, *, dtype=None, device=None, generator=None, requires_grad=False, memory_format=None,
-                 layout=None):
+def randint_like(
+    input, low=None, high=None, *, dtype=None, device=None, generator=None, requires_grad=False, memory_format=None, layout=None
+):
     if low is None and high is None:
         raise TypeError("randint_like() missing 1 required argument: 'high'")
     low, high = (0, low) if high is None else (low or 0, high)
     _check_range(low, high, dtype_of(dtype, input.dtype))
-    return _in_likeness(input, dtype, device, lambda size, d, where: r.randint(low, high, size, d, where, generator),
-                        requires_grad, False, layout, memory_format)
+    return _in_likeness(
+        input,
+        dtype,
+        device,
+        lambda size, d, where: r.randint(low, high, size, d, where, generator),
+        requires_grad,
+        False,
+        layout,
+        memory_format,
+    )
 
 
 def _elsewhere(device):
@@ -96,8 +145,13 @@ def _elsewhere(device):
 
 
 def randperm(n, *, generator=None, dtype=None, device=None, out=None, requires_grad=False, layout=None, pin_memory=False):
-    return finished(r.randperm(_sizes((n,))[0], dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), requires_grad, out,
-                 pin_memory, layout)
+    return finished(
+        r.randperm(_sizes((n,))[0], dtype_of(dtype, dtypes.int64), _elsewhere(device), generator),
+        requires_grad,
+        out,
+        pin_memory,
+        layout,
+    )
 
 
 def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None, requires_grad=False):
@@ -154,6 +208,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
 
 
 # -- in-place methods
+
 
 def uniform_(self, a=0.0, b=1.0, *, generator=None, **names):
     a, b = _plain(*_bounds("uniform_", a, b, names))

@@ -9,12 +9,17 @@ def _public(mode, name):
         """(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or packed:
         (data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)."""
         sizes = None
-        if args and isinstance(args[0], Tensor) and isinstance(args[1], (Tensor, tuple, list)) \
-                and (isinstance(args[1], Tensor) or isinstance(args[2], (tuple, list))):
+        if (
+            args
+            and isinstance(args[0], Tensor)
+            and isinstance(args[1], (Tensor, tuple, list))
+            and (isinstance(args[1], Tensor) or isinstance(args[2], (tuple, list)))
+        ):
             sizes, args = args[0].tolist(), args[1:]
         hx, *rest = args
         out, states = _run(mode, input, (hx,) if isinstance(hx, Tensor) else tuple(hx), *rest, batch_sizes=sizes, **kw)
         return (out, *states)
+
     function.__name__ = function.__qualname__ = name
     return function
 

@@ -34,12 +34,12 @@ class Weights(NamedTuple):
 def _weights(params, has_biases, projected):
     """The flat list in groups."""
     size = 2 + 2 * bool(has_biases) + bool(projected)
-    groups = [tuple(params[k:k + size]) for k in range(0, len(params), size)]
-    return [Weights(g[0], g[1], *(g[2:4] if has_biases else (None, None)), g[-1] if projected else None)
-            for g in groups]
+    groups = [tuple(params[k : k + size]) for k in range(0, len(params), size)]
+    return [Weights(g[0], g[1], *(g[2:4] if has_biases else (None, None)), g[-1] if projected else None) for g in groups]
 
 
 # -- where the steps of the sequences lie
+
 
 class Padded:
     """(T, N, F): every sequence has every step."""
@@ -78,6 +78,7 @@ def _tensor(array, dtype):
 
 # -- one layer in one direction: (inputs, states, weights, layout, reverse) -> (outputs over time, states)
 
+
 def _sum(a, b):
     return a if b is None else b if a is None else add(a, b)
 
@@ -96,7 +97,7 @@ def _gru(x, states, w, layout, reverse):
         joint = cat((joint, full((size,), 0, joint.dtype, joint.device)), 0)
         bias = add(bias, joint)
     parts = layout.over_time(linear(x, w.input, bias)), w.recurrent, own
-    if parts[0].dtype is not states[0].dtype:           # autocast: products in its type, the steps in the state's
+    if parts[0].dtype is not states[0].dtype:  # autocast: products in its type, the steps in the state's
         parts = [part if part is None else cast(part, states[0].dtype) for part in parts]
     gates, recurrent, own = parts
     out, hn = r.gru_sequence(gates, *states, recurrent, own, layout.valid, reverse)[:2]
@@ -108,6 +109,7 @@ def _plain(relu):
         gates = layout.over_time(linear(x, w.input, _sum(w.input_bias, w.recurrent_bias)))
         out, hn = r.rnn_sequence(gates, *states, w.recurrent, layout.valid, relu, reverse)
         return out, (hn,)
+
     return layer
 
 
@@ -129,8 +131,7 @@ def run_layers(layer, x, states, weights, layout, dropout, train, bidirectional)
     return x, tuple(stack(parts, 0) for parts in zip(*finals))
 
 
-def run(mode, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first=False,
-        batch_sizes=None):
+def run(mode, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first=False, batch_sizes=None):
     """`hx`: a tuple of states. `batch_sizes` (a list) makes `input` packed. -> (outputs, states)."""
     if batch_sizes is None and not input.shape[1 if batch_first else 0]:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")

@@ -35,7 +35,7 @@ def sum(input, dim=None, keepdim=False, *, dtype=None, out=None):
 @numpy_names
 def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
     if dtype is not None and dtype_of(dtype).category < 2 <= input.dtype.category:
-        input = a.where(a.ne(input, input), 0, input)           # (a whole number is never NaN)
+        input = a.where(a.ne(input, input), 0, input)  # (a whole number is never NaN)
     x = _cast(input, dtype)
     if x.dtype.category != 2:
         return sum(a.where(a.ne(x, x), 0, x), dim, keepdim, dtype=dtype, out=out)
@@ -47,9 +47,11 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
     x = _cast(input, dtype)
     if x.dtype.category < 2:
         what = "Input dtype" if dtype is None else "Optional dtype"
-        raise RuntimeError(f"mean(): could not infer output dtype. {what} must be either a floating point or complex "
-                           "dtype. "
-                           f"Got: {type_name(x.dtype)}")
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. {what} must be either a floating point or complex "
+            "dtype. "
+            f"Got: {type_name(x.dtype)}"
+        )
     return give(r.mean(x, dims_of(x, dim), keepdim), out)
 
 
@@ -95,8 +97,10 @@ def _nonempty(x, dims, name):
 def _some(x, dim, name):
     """The dims of a reduction without a neutral element."""
     if dim == () and builtins.any(type(n) is int and n == 0 for n in x.shape):
-        raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                           "reduction dim with the 'dim' argument.")
+        raise RuntimeError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+            "reduction dim with the 'dim' argument."
+        )
     return _nonempty(x, dims_of(x, dim), name)
 
 
@@ -112,15 +116,18 @@ def _extremes(name, over, along, pairwise):
             return give(pairwise(input, dim if other is None else other), out)
         if dim is None:
             if builtins.any(type(n) is int and n == 0 for n in input.shape):
-                raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
-                                   "the reduction dim "
-                                   "with the 'dim' argument.")
+                raise RuntimeError(
+                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                    "the reduction dim "
+                    "with the 'dim' argument."
+                )
             return give(over(input, dims_of(input, None), False), out)
         if not input.ndim:
             dim_of(input, dim)
             return give(pair(a.clone(input), input.new_zeros((), dtype=dtypes.int64)), out)
         d = dim_of(input, dim)
         return give(pair(*along(input, _nonempty(input, (d,), name), keepdim)), out)
+
     function.__name__ = function.__qualname__ = name
     return function
 
@@ -153,13 +160,16 @@ def _position(name, record):
     def function(input, dim=None, keepdim=False, *, out=None):
         if dim is None:
             if type(input.numel()) is int and input.numel() == 0:
-                raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
-                                 "the reduction dim with "
-                                 "the 'dim' argument.")
+                raise IndexError(
+                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                    "the reduction dim with "
+                    "the 'dim' argument."
+                )
         if input.dtype is dtypes.bool:
             raise RuntimeError(f"{name}(): does not support bool input")
         dims = dims_of(input, dim)
         return give(record(input, _nonempty(input, dims, name), keepdim), out)
+
     function.__name__ = function.__qualname__ = name
     return function
 
@@ -169,9 +179,10 @@ argmax, argmin = _position("argmax", r.argmax), _position("argmin", r.argmin)
 
 # -- variance
 
+
 def _correction(unbiased, correction):
     if correction is not None:
-        dtypes.of_number(correction)                # (refuses an integer that 64 bits do not hold)
+        dtypes.of_number(correction)  # (refuses an integer that 64 bits do not hold)
         return correction
     return 1 if unbiased is None or unbiased else 0
 
@@ -180,8 +191,11 @@ def _warn_of_few(x, dims, correction, name):
     """Not more elements than the correction leave nothing to divide by."""
     count = r.extent(x.shape, dims)
     if type(count) is int and count <= correction:
-        warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
-                      "(input numel divided by output numel).", stacklevel=4)
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+            "(input numel divided by output numel).",
+            stacklevel=4,
+        )
 
 
 def _complex_spread(record, x, correction, dims, keepdim):
@@ -200,7 +214,7 @@ def _refuse_whole(input, name):
 def _spread(record, floating_name):
     @numpy_names
     def function(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
-        if isinstance(dim, bool):          # var(input, unbiased)
+        if isinstance(dim, bool):  # var(input, unbiased)
             dim, unbiased = None, dim
         _refuse_whole(input, floating_name)
         correction, dims = _correction(unbiased, correction), dims_of(input, dim)
@@ -208,6 +222,7 @@ def _spread(record, floating_name):
         if input.dtype.is_complex:
             return give(_complex_spread(record, input, correction, dims, keepdim), out)
         return give(record(input, correction, dims, keepdim), out)
+
     name = function.__name__ = function.__qualname__ = floating_name.partition(" ")[0]
     return function
 
@@ -231,11 +246,10 @@ def norm(input, p="fro", dim=None, keepdim=False, *, out=None, dtype=None):
     x = _cast(input, dtype)
     if p == "nuc":
         return give(_nuclear(x, dims_of(x, dim), keepdim), out)
-    dtypes.of_number(p)                         # (refuses an integer that 64 bits do not hold)
+    dtypes.of_number(p)  # (refuses an integer that 64 bits do not hold)
     p = 2.0 if p in (None, "fro") else float(p)
     if x.dtype.category < 2:
-        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-                           f"{type_name(x.dtype)}")
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {type_name(x.dtype)}")
     return give(_norm_over(x, p, dims_of(x, dim), keepdim), out)
 
 
@@ -256,8 +270,9 @@ def _norm_over(x, p, dims, keepdim):
         empty = [d for d in dims if type(x.shape[d]) is int and not x.shape[d]]
         if empty:
             what = "an empty tensor" if len(dims) == x.ndim else f"the dimension {empty[0]}, which is empty,"
-            raise RuntimeError(f"linalg.vector_norm cannot compute the {p:g} norm on {what} because the operation does "
-                               "not have an identity")
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {p:g} norm on {what} because the operation does not have an identity"
+            )
     return r.norm(a.absolute(x) if x.dtype.is_complex else x, p, dims, keepdim)
 
 
@@ -274,6 +289,7 @@ def dist(input, other, p=2):
 
 
 # -- order
+
 
 @numpy_names
 def cumsum(input, dim, *, dtype=None, out=None):
@@ -294,11 +310,15 @@ def _running_input(input, dtype, out):
 
 def _in_place(function):
     """A running sum or product into its input."""
+
     def method(self, dim, *, dtype=None):
         if dtype_of(dtype, self.dtype) is not self.dtype:
-            raise RuntimeError(f"Bad in-place call: input tensor dtype {self.dtype.name} and output tensor dtype "
-                               f"{dtype_of(dtype).name} should match")
+            raise RuntimeError(
+                f"Bad in-place call: input tensor dtype {self.dtype.name} and output tensor dtype "
+                f"{dtype_of(dtype).name} should match"
+            )
         return a.copy.inplace(self, function(a.clone(self), dim).to(self.dtype))
+
     method.__name__ = method.__qualname__ = function.__name__ + "_"
     return method
 
@@ -375,7 +395,7 @@ def _lower_middle(x, d, keepdim):
     if not x.ndim or not x.dtype.is_floating_point:
         return kthvalue(x, (n + 1) // 2, d, keepdim)
     values, places = sort(x, d)
-    numbers = r.sum(a.eq(values, values), (d,), True)           # they stand before the NaN
+    numbers = r.sum(a.eq(values, values), (d,), True)  # they stand before the NaN
     at = a.where(a.lt(numbers, n), numbers, (n + 1) // 2 - 1)
     found = values.gather(d, at), places.gather(d, at)
     return found if keepdim else tuple(part.squeeze(d) for part in found)
@@ -393,19 +413,24 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
     if side not in (None, "left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if right and side == "left":
-        raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right "
-                           "was True")
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
     edges = sorted_sequence if sorter is None else sorted_sequence.gather(-1, sorter)
     x = input if isinstance(input, Tensor) else edges.new_tensor(input)
     if edges.ndim != 1 and (edges.ndim != x.ndim or edges.shape[:-1] != x.shape[:-1]):
-        raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
-                           f"boundaries tensor and input value tensor must match, but we got boundaries tensor "
-                           f"{list(edges.shape)} and input value tensor {list(x.shape)}")
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+            f"boundaries tensor and input value tensor must match, but we got boundaries tensor "
+            f"{list(edges.shape)} and input value tensor {list(x.shape)}"
+        )
     kind = dtypes.int32 if out_int32 else dtypes.int64
     if out is not None and out.dtype is not kind:
-        raise RuntimeError("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) "
-                           f"depending on whether out_int32 flag is True, but we got output tensor's dtype "
-                           f"{type_name(out.dtype)} and out_int32 flag is {out_int32}")
+        raise RuntimeError(
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) "
+            f"depending on whether out_int32 flag is True, but we got output tensor's dtype "
+            f"{type_name(out.dtype)} and out_int32 flag is {out_int32}"
+        )
     found = o.searchsorted(edges, x, right or side == "right")
     return give(found.to(kind) if out_int32 else found, out)
 

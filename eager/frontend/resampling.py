@@ -15,18 +15,21 @@ _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | n
 _POOLS = {3: adaptive_avg_pool1d, 4: adaptive_avg_pool2d, 5: adaptive_avg_pool3d}
 
 
-def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
-                antialias=False):
+def interpolate(
+    input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False
+):
     """Resizes the spatial dims of (N, C, ...) to `size`, or by `scale_factor`."""
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
-            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | "
-                             "bicubic | trilinear")
+            raise ValueError(
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+            )
     align = bool(align_corners)
     sizes, factors = _target(input, size, scale_factor, recompute_scale_factor)
     if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and input.ndim == 4):
-        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
-                         "tensor as input")
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
+        )
     if mode == "lanczos" and not antialias:
         raise ValueError("lanczos interpolation is only supported with antialias=True")
     _check_mode(input, mode)
@@ -52,10 +55,12 @@ def _target(input, size, scale_factor, recompute):
         raise ValueError("either size or scale_factor should be defined")
     if isinstance(scale_factor, (list, tuple)):
         if len(scale_factor) != n:
-            raise ValueError("Input and scale_factor must have the same number of spatial dimensions, but got input with "
-                             f"spatial dimensions of {list(spatial)} and scale_factor of shape {tuple(scale_factor)}. "
-                             "Please provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, "
-                             "...,sK) format.")
+            raise ValueError(
+                "Input and scale_factor must have the same number of spatial dimensions, but got input with "
+                f"spatial dimensions of {list(spatial)} and scale_factor of shape {tuple(scale_factor)}. "
+                "Please provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, "
+                "...,sK) format."
+            )
         factors = tuple(map(float, scale_factor))
     else:
         factors = (float(scale_factor),) * n
@@ -76,9 +81,11 @@ def _sizes(size, spatial):
     if not isinstance(size, (list, tuple)):
         return (_whole(size),) * len(spatial)
     if len(size) != len(spatial):
-        raise ValueError("Input and output must have the same number of spatial dimensions, but got input with spatial "
-                         f"dimensions of {list(spatial)} and output size of {size}. Please provide input tensor in (N, "
-                         "C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format.")
+        raise ValueError(
+            "Input and output must have the same number of spatial dimensions, but got input with spatial "
+            f"dimensions of {list(spatial)} and output size of {size}. Please provide input tensor in (N, "
+            "C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format."
+        )
     return tuple(map(_whole, size))
 
 
@@ -98,17 +105,17 @@ def _check_mode(input, mode):
     if mode == "bicubic":
         ranks = (4,)
     if ranks is None or input.ndim not in ranks:
-        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the "
-                                  f"modes: {_MODES} (got {mode})")
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: {_MODES} (got {mode})"
+        )
 
 
 def _check_sizes(input, sizes):
     spatial = tuple(input.shape)[2:]
     if any(type(m) is int and m <= 0 for m in spatial + sizes):
-        names = "DHW"[-len(sizes):]
+        names = "DHW"[-len(sizes) :]
         shown = [", ".join(f"{c}: {m}" for c, m in zip(names, group)) for group in (spatial, sizes)]
-        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input ({shown[0]}) output "
-                           f"({shown[1]})")
+        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input ({shown[0]}) output ({shown[1]})")
     if type(input.shape[1]) is int and input.shape[1] == 0:
         raise RuntimeError(f"Non-empty {input.ndim}D data tensor expected but got a tensor with sizes {list(input.shape)}")
     if not input.dtype.is_floating_point and input.dtype is not dtypes.uint8:
@@ -137,7 +144,7 @@ def _smooth(input, sizes, factors, kind, align, antialias):
         scale = None if factor is None or align else 1.0 / factor
         if _same(out.shape[d], size) and (scale is None or scale == 1.0):
             continue
-        if antialias and scale is None and out.shape[d] == size:    # one tap each
+        if antialias and scale is None and out.shape[d] == size:  # one tap each
             continue
         if antialias:
             out = records.resample_filtered(out, d, size, kind, scale, align)

@@ -22,8 +22,9 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         return _put(self, UntypedStorage(device=self._device), (0,), (1,), 0)
     if isinstance(source, Tensor):
         if source._dtype is not self._dtype:
-            raise RuntimeError(f"Could not set tensor of type {_c_type(source._dtype)} to a tensor of type "
-                               f"{_c_type(self._dtype)}")
+            raise RuntimeError(
+                f"Could not set tensor of type {_c_type(source._dtype)} to a tensor of type {_c_type(self._dtype)}"
+            )
         if size is None:
             return _put(self, source._ensure_storage(), tuple(source._sizes), source._strides, source.storage_offset())
         source = source._ensure_storage()
@@ -39,14 +40,25 @@ def _untyped(source, dtype):
     if hasattr(source, "untyped"):
         own = getattr(source, "dtype", dtype)
         if own is not dtype:
-            raise RuntimeError(f"Expected a Storage of type {type_name(dtype)} or an UntypedStorage, but got type "
-                               f"{type_name(own)} for argument 1 'storage'")
+            raise RuntimeError(
+                f"Expected a Storage of type {type_name(dtype)} or an UntypedStorage, but got type "
+                f"{type_name(own)} for argument 1 'storage'"
+            )
         return source.untyped()
     raise TypeError(f"set_(): argument 'source' must be Tensor or Storage, not {type(source).__name__}")
 
 
-_C_TYPES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int",
-            "int8": "signed char", "uint8": "unsigned char", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
+_C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+}
 
 
 def _c_type(dtype) -> str:

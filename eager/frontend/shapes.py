@@ -49,7 +49,7 @@ def flatten(input, start_dim=0, end_dim=-1):
     if a == b:
         return input
     shape = tuple(input.shape)
-    return v.reshape(input, (*shape[:a], numel(shape[a:b + 1]), *shape[b + 1:]))
+    return v.reshape(input, (*shape[:a], numel(shape[a : b + 1]), *shape[b + 1 :]))
 
 
 def ravel(input):
@@ -62,10 +62,10 @@ def unflatten(input, dim, sizes):
     sizes = (sizes,) if is_int(sizes) else sizes
     inner = tuple(size_of(n) for n in sizes)
     if numel(inner) != shape[d] and -1 not in inner:
-        raise RuntimeError(f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {d} "
-                           f"({shape[d]}) in the "
-                           "input tensor")
-    return v.view_as_size(input, (*shape[:d], *known_size(inner, shape[d], "unflatten sizes"), *shape[d + 1:]))
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {d} ({shape[d]}) in the input tensor"
+        )
+    return v.view_as_size(input, (*shape[:d], *known_size(inner, shape[d], "unflatten sizes"), *shape[d + 1 :]))
 
 
 def transpose(input, dim0, dim1):
@@ -95,8 +95,7 @@ def _reversed(input):
 
 def _matrix_transpose(input):
     if input.ndim < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D "
-                           "tensor.")
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
     return transpose(input, -2, -1)
 
 
@@ -105,10 +104,12 @@ def permute(input, *args, dims=None):
     if len(dims) == 1 and not is_int(dims[0]):
         dims = dims[0]
     if len(dims) != input.ndim:
-        raise RuntimeError("permute(sparse_coo): number of dimensions in the tensor input does not match the length "
-                           "of the desired "
-                           f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = "
-                           f"{len(dims)}")
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length "
+            "of the desired "
+            f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = "
+            f"{len(dims)}"
+        )
     order = tuple(dim_of(input, d) for d in dims)
     if len(set(order)) != len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
@@ -143,21 +144,24 @@ def expand(self, *sizes, size=None, implicit=False):
     size, shape = sizes_of(sizes if size is None else (size,)), tuple(self.shape)
     lead = len(size) - len(shape)
     if lead < 0:
-        raise RuntimeError(f"expand({list(size)}): the number of sizes provided ({len(size)}) must be greater or "
-                           "equal to the number of "
-                           f"dimensions in the tensor ({len(shape)})")
+        raise RuntimeError(
+            f"expand({list(size)}): the number of sizes provided ({len(size)}) must be greater or "
+            "equal to the number of "
+            f"dimensions in the tensor ({len(shape)})"
+        )
     new = []
     for d, n in enumerate(size):
         own = shape[d - lead] if d >= lead else 1
         if type(n) is int and n == -1:
             if d < lead:
-                raise RuntimeError("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
-                                   f"dimension {d}")
+                raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}")
             n = own
         elif not (type(own) is int and own == 1) and n != own:
-            raise RuntimeError(f"The expanded size of the tensor ({n}) must match the existing size ({own}) at "
-                               "non-singleton dimension "
-                               f"{d}.  Target sizes: {list(size)}.  Tensor sizes: {list(shape)}")
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) must match the existing size ({own}) at "
+                "non-singleton dimension "
+                f"{d}.  Target sizes: {list(size)}.  Tensor sizes: {list(shape)}"
+            )
         new.append(n)
     return v.expand(self, tuple(new))
 
@@ -198,8 +202,7 @@ def select(input, dim, index):
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     n = input.shape[d]
     if index >= n or index < -n:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension "
-                         f"{d}")
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {d}")
     return v.select(input, d, index + n if index < 0 else index)
 
 
@@ -212,13 +215,16 @@ def split(tensor, split_size_or_sections, dim=0):
     if not is_int(given):
         sections = [size_of(n) for n in given]
         if sum(sections) != total:
-            raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size "
-                               f"at dimension {d}), "
-                               f"but got split_sizes={sections}")
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size "
+                f"at dimension {d}), "
+                f"but got split_sizes={sections}"
+            )
         return _multiple(tensor, sections, d)
     if given < 0 or (given == 0 and total != 0):
-        raise RuntimeError(f"split expects split_size be non-negative and positive for a dimension of size {total}, "
-                           f"but got {given}")
+        raise RuntimeError(
+            f"split expects split_size be non-negative and positive for a dimension of size {total}, but got {given}"
+        )
     count = max(-(-int(total) // given), 1) if given else 1
     return _multiple(tensor, [given] * (count - 1) + [total - given * (count - 1)], d)
 
@@ -317,13 +323,16 @@ def as_strided(input, size, stride, storage_offset=None):
 def _stay_inside(x, size, stride, offset):
     """Refuses what lies outside the storage."""
     if offset < 0 or any(step < 0 for step in stride):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}, "
-                           f"storage offset {offset}")
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}, storage offset {offset}"
+        )
     bytes_held, item = x.untyped_storage().nbytes(), x.element_size()
     needed = 0 if 0 in size else (offset + sum((n - 1) * step for n, step in zip(size, stride)) + 1) * item
     if needed > bytes_held:
-        raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
-                           f"{item} requiring a storage size of {needed} are out of bounds for storage of size {bytes_held}")
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
+            f"{item} requiring a storage size of {needed} are out of bounds for storage of size {bytes_held}"
+        )
 
 
 def _stay_within(x, size, stride, start):
@@ -343,6 +352,7 @@ def unfold(self, dimension, size, step):
 
 
 # -- several tensors
+
 
 def cat(tensors, dim=0, *, out=None, axis=None):
     tensors = tuple(tensors)
@@ -393,9 +403,11 @@ def _check_cat(parts, d):
             raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(x.shape)}")
         for e, (n, m) in enumerate(zip(first, x.shape)):
             if e != d and n is not m and n != m:
-                raise RuntimeError(f"Sizes of tensors must match except in dimension {d}. Expected size {n} but got "
-                                   f"size {m} for tensor "
-                                   f"number {k} in the list.")
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {d}. Expected size {n} but got "
+                    f"size {m} for tensor "
+                    f"number {k} in the list."
+                )
 
 
 def stack(tensors, dim=0, *, out=None):
@@ -405,9 +417,9 @@ def stack(tensors, dim=0, *, out=None):
     first = tuple(tensors[0].shape)
     for k, x in enumerate(tensors):
         if len(x.shape) != len(first) or any(n is not m and n != m for n, m in zip(first, x.shape)):
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
-                               f"{list(x.shape)} at "
-                               f"entry {k}")
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(x.shape)} at entry {k}"
+            )
     parts, d = _promoted(tensors, tensors), dim_of(tensors[0], dim, 1)
     if d < len(first) and memory_format.channels_last(parts) is not None:
         return _joined(v.reshape(cat(parts, d), (*first[:d], len(parts), *first[d:])), out)
@@ -451,8 +463,9 @@ def meshgrid(*tensors, indexing="ij"):
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if any(x.ndim > 1 for x in tensors):
-        raise RuntimeError("torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
-                           f"{[list(x.shape) for x in tensors]}")
+        raise RuntimeError(
+            f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {[list(x.shape) for x in tensors]}"
+        )
     tensors = [atleast_1d(x) for x in tensors]
     if any(x.dtype is not tensors[0].dtype for x in tensors):
         raise RuntimeError("meshgrid expects all tensors to have the same dtype")
@@ -460,14 +473,17 @@ def meshgrid(*tensors, indexing="ij"):
     if swap:
         tensors[0], tensors[1] = tensors[1], tensors[0]
     shape = tuple(x.shape[0] for x in tensors)
-    grids = [expand(v.view_as_size(x, (1,) * k + (n,) + (1,) * (len(shape) - 1 - k)), *shape)
-             for k, (x, n) in enumerate(zip(tensors, shape))]
+    grids = [
+        expand(v.view_as_size(x, (1,) * k + (n,) + (1,) * (len(shape) - 1 - k)), *shape)
+        for k, (x, n) in enumerate(zip(tensors, shape))
+    ]
     if swap:
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
 
 # -- copies that rearrange
+
 
 @takes_out
 def flip(input, *args, dims=None):
@@ -524,7 +540,7 @@ def rot90(input, k=1, dims=(0, 1)):
 def repeat(self, *sizes, repeats=None):
     sizes = sizes if repeats is None else (repeats,)
     if not sizes:
-        raise TypeError("repeat() missing 1 required positional arguments: \"repeats\"")
+        raise TypeError('repeat() missing 1 required positional arguments: "repeats"')
     times = sizes_of(sizes)
     if len(times) < self.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
@@ -554,8 +570,10 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     if repeats.ndim == 0 or repeats.shape[0] == 1:
         repeats = v.expand(v.reshape(repeats, (1,)), (size,))
     elif repeats.shape[0] != size:
-        raise RuntimeError("repeats must have the same size as input along dim, but got "
-                           f"repeats.size(0) = {repeats.shape[0]} and input.size({d}) = {size}")
+        raise RuntimeError(
+            "repeats must have the same size as input along dim, but got "
+            f"repeats.size(0) = {repeats.shape[0]} and input.size({d}) = {size}"
+        )
     return index_select(input, d, _places(repeats, output_size))
 
 

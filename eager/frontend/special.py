@@ -53,7 +53,7 @@ def polygamma(n, input, *, out=None):
 
 def mvlgamma(input, p, *, out=None):
     """The logarithm of the multivariate gamma function of dimension p."""
-    dtypes.of_number(p)                         # (refuses one that 64 bits do not hold)
+    dtypes.of_number(p)  # (refuses one that 64 bits do not hold)
     steps = input.new_tensor([-0.5 * k for k in range(p)], dtype=_floating(input).dtype)
     total = a.add(lgamma(a.add(input.unsqueeze(-1), steps)).sum(-1), p * (p - 1) / 4 * math.log(math.pi))
     return give(total, out)
@@ -73,6 +73,7 @@ def zeta(input, other, *, out=None):
 
 # -- hyperbolic inverses
 
+
 @takes_out
 def asinh(input):
     return _turned(e.asin, input) if input.dtype.is_complex else e.asinh(input)
@@ -82,9 +83,9 @@ def asinh(input):
 def acosh(input):
     if not input.dtype.is_complex:
         return e.acosh(input)
-    half = e.log(a.add(e.sqrt(a.sub(input, 1.0)), e.sqrt(a.sub(input, -1.0))))      # differences keep zeros' signs
+    half = e.log(a.add(e.sqrt(a.sub(input, 1.0)), e.sqrt(a.sub(input, -1.0))))  # differences keep zeros' signs
     value, x, y = a.sub(a.add(half, half), _LN2), real(input.detach()), imag(input.detach())
-    far = a.logical_and(e.isinf(x), e.isinf(y))                 # a diagonal, whose direction the roots lose
+    far = a.logical_and(e.isinf(x), e.isinf(y))  # a diagonal, whose direction the roots lose
     return complex_of(real(value), a.where(far, r.atan2(y, x), imag(value)))
 
 
@@ -105,15 +106,16 @@ arcsinh, arccosh, arctanh = asinh, acosh, atanh
 
 # -- signs and neighbours
 
+
 @takes_out
 @on_host
 def signbit(input):
     x = input._values("signbit()")
     x = x.astype(np.float32) if x.dtype.kind == "V" else x
-    if x.dtype.kind == "f":                     # the sign of the same bits as a whole number
+    if x.dtype.kind == "f":  # the sign of the same bits as a whole number
         x = x.view(f"i{x.itemsize}")
     told = np.zeros(x.shape, bool) if x.dtype.kind in "bu" else np.signbit(x) if x.dtype.kind == "c" else x < 0
-    return Tensor._from_array(np.asarray(told), dtypes.bool)          # (of one number numpy gives no array)
+    return Tensor._from_array(np.asarray(told), dtypes.bool)  # (of one number numpy gives no array)
 
 
 @takes_out
@@ -173,6 +175,7 @@ def fmin(input, other):
 
 # -- integers
 
+
 @on_host
 def _whole_pair(name, function, input, other):
     kind = result_type((input, other))
@@ -195,6 +198,7 @@ def lcm(input, other):
 
 
 # -- products, logarithms and exponentials in special forms
+
 
 def _where_typed(zero, value):
     return a.where(zero, 0.0, value)
@@ -259,7 +263,7 @@ def ldexp(input, other):
 
 
 def _power_of_two(x):
-    return e.exp2(x) if isinstance(x, Tensor) else 2.0 ** x
+    return e.exp2(x) if isinstance(x, Tensor) else 2.0**x
 
 
 @on_host
@@ -269,8 +273,10 @@ def frexp(input, *, out=None):
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     x = input._values("frexp()")
     mantissa, exponent = np.frexp(x)
-    pair = (Tensor._from_array(np.asarray(mantissa, x.dtype), input.dtype),
-            Tensor._from_array(np.asarray(exponent, np.int32), dtypes.int32))
+    pair = (
+        Tensor._from_array(np.asarray(mantissa, x.dtype), input.dtype),
+        Tensor._from_array(np.asarray(exponent, np.int32), dtypes.int32),
+    )
     return give(return_types.frexp(*pair), out)
 
 
@@ -278,6 +284,7 @@ logaddexp2 = binary(e.logaddexp2)
 
 
 # -- the normal distribution
+
 
 @takes_out
 def ndtr(input):
@@ -294,6 +301,7 @@ def log_ndtr(input):
 
 
 # -- activations that torch has at top level
+
 
 @takes_out
 def hardshrink(input, lambd=0.5):

@@ -31,13 +31,12 @@ Histogram = return_types.histogram
 
 # -- running
 
+
 @numpy_names
 def cumprod(input, dim, *, dtype=None, out=None):
     x = _running_input(input, dtype, out)
     d = dim_of(x, dim)
     return give(_cast(s.cumprod(x, d) if x.ndim else r.prod(x, (), False), dtype), out)
-
-
 
 
 def _running(record, kind):
@@ -47,6 +46,7 @@ def _running(record, kind):
         if not input.ndim:
             return give(kind(input.clone(), input.new_zeros((), dtype=dtypes.int64)), out)
         return give(kind(*record(input, d)), out)
+
     function.__name__ = function.__qualname__ = record.name
     return function
 
@@ -61,6 +61,7 @@ def logcumsumexp(input, dim, *, out=None):
 
 # -- sets
 
+
 def _ordered_unique(array, places=True):
     """(values, where each element is among them, how often each is there); without `places` the last two may be None."""
     flat, kind = array.reshape(-1), array.dtype
@@ -68,7 +69,7 @@ def _ordered_unique(array, places=True):
         return np.unique(flat, equal_nan=False), None, None
     found = NotImplemented if kind.kind == "c" else order.sort(flat, 0, False)
     if found is NotImplemented:
-        flat = flat.astype(np.float32) if kind.kind == "V" else flat        # (numpy does not know NaN in types of ml_dtypes)
+        flat = flat.astype(np.float32) if kind.kind == "V" else flat  # (numpy does not know NaN in types of ml_dtypes)
         values, inverse, counts = np.unique(flat, return_inverse=True, return_counts=True, equal_nan=False)
         return values.astype(kind, copy=False), inverse.reshape(array.shape), counts
     ordered, at = found
@@ -117,8 +118,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     inverse = np.cumsum(first) - 1
     counts = np.diff(np.append(starts, len(rows)))
     values = x.reshape(-1)[starts] if d is None else np.take(x, starts, d)
-    return _chosen(values, inverse.reshape(x.shape) if d is None else inverse, counts, input.dtype, return_inverse,
-                   return_counts)
+    return _chosen(values, inverse.reshape(x.shape) if d is None else inverse, counts, input.dtype, return_inverse, return_counts)
 
 
 def _slices_dim(x, dim):
@@ -142,13 +142,16 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
         if t is not None and t.dtype.category in (0, 3):
             raise RuntimeError(f"Unsupported input type encountered for isin(): {type_name(t.dtype)}")
     kind = result_type([elements, test_elements]).numpy
-    whole = [type(t) is int and kind.kind in "iu" for t in (elements, test_elements)]       # may lie beyond the elements' type
-    x, y = (t._values("isin()").astype(kind) if isinstance(t, Tensor) else np.asarray(t, None if wide else kind)
-            for t, wide in zip((elements, test_elements), whole))
+    whole = [type(t) is int and kind.kind in "iu" for t in (elements, test_elements)]  # may lie beyond the elements' type
+    x, y = (
+        t._values("isin()").astype(kind) if isinstance(t, Tensor) else np.asarray(t, None if wide else kind)
+        for t, wide in zip((elements, test_elements), whole)
+    )
     return _wrap(np.asarray(np.isin(x, y, invert=invert)), dtypes.bool)
 
 
 # -- counting
+
 
 def bincount(input, weights=None, minlength=0):
     """How often each non-negative integer occurs, or the sum of the weights at it."""
@@ -162,7 +165,7 @@ def bincount(input, weights=None, minlength=0):
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if not x.size:
-        return input.new_zeros(minlength, dtype=dtypes.int64)      # whatever the type of the weights
+        return input.new_zeros(minlength, dtype=dtypes.int64)  # whatever the type of the weights
     if weights is None:
         return _wrap(np.bincount(x, minlength=minlength).astype(np.int64), dtypes.int64)
     if weights.shape != input.shape:
@@ -176,7 +179,7 @@ def bincount(input, weights=None, minlength=0):
 def histc(input, bins=100, min=0, max=0, *, out=None):
     """Counts in equal bins of [min, max] (of the data if both are equal), in input's type."""
     for bound in (min, max):
-        dtypes.of_number(bound)                     # (refuses an integer that 64 bits do not hold)
+        dtypes.of_number(bound)  # (refuses an integer that 64 bits do not hold)
     x = input._values("histc()")
     if input.dtype.category == 0:
         raise RuntimeError("histc is not implemented for 'Bool'")
@@ -188,11 +191,11 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     if low == high:
         low, high = low - 1, high + 1
     v = x.reshape(-1) if x.dtype == np.float32 else x.astype(np.float64).reshape(-1)
-    low, high = v.dtype.type(low), v.dtype.type(high)       # all of it in the type of the numbers
+    low, high = v.dtype.type(low), v.dtype.type(high)  # all of it in the type of the numbers
     v = v[(v >= low) & (v <= high)]
-    if not np.isfinite(high - low):                 # the width is no number, half of it is
+    if not np.isfinite(high - low):  # the width is no number, half of it is
         v, low, high = v / 2, low / 2, high / 2
-    if low == high:                                 # a number so large that 1 is nothing to it
+    if low == high:  # a number so large that 1 is nothing to it
         at = np.full(v.shape, (bins - 1) // 2)
     else:
         at = np.minimum(((v - low) / (high - low) * bins).astype(np.int64), bins - 1)
@@ -234,7 +237,7 @@ def _last_of_most_frequent(rows):
     ordered, steps = np.sort(rows, 1), np.arange(n)
     begins = np.ones(rows.shape, bool)
     begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    length = steps - np.maximum.accumulate(np.where(begins, steps, 0), 1)      # how many equals stand before each
+    length = steps - np.maximum.accumulate(np.where(begins, steps, 0), 1)  # how many equals stand before each
     values = np.take_along_axis(ordered, length.argmax(1)[:, None], 1)
     found = (rows == values)[:, ::-1]
     return np.where(found.any(1), n - 1 - found.argmax(1), 0)
@@ -242,12 +245,14 @@ def _last_of_most_frequent(rows):
 
 # -- quantiles and NaN-aware means
 
+
 def _quantile(input, q, dim, keepdim, interpolation, ignore):
     if input.dtype not in (dtypes.float32, dtypes.float64):
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
-                           f"got {interpolation}")
+        raise RuntimeError(
+            f"quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
     number = isinstance(q, (int, float))
     if number and not 0 <= q <= 1:
         raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
@@ -267,13 +272,12 @@ def _quantile(input, q, dim, keepdim, interpolation, ignore):
     n = ordered.shape[-1]
     last = counts - 1 if ignore else counts * 0 + (n - 1)
     at = _mul_last(q, last)
-    at = at if ignore else a.where(a.lt(counts, n), (n - 1) * 1.0, at)              # the last NaN, where there is one
+    at = at if ignore else a.where(a.lt(counts, n), (n - 1) * 1.0, at)  # the last NaN, where there is one
     low, high = _places(at, interpolation)
     picked = _pick(ordered, low, high, at, interpolation)
     out = picked.movedim(-1, 0) if q.ndim else picked.squeeze(-1)
     if keepdim and input.ndim:
-        out = out.unsqueeze(dim_of(input, dim) + q.ndim) if dim is not None else out.reshape(
-            (*out.shape[:q.ndim], *[1] * kept))
+        out = out.unsqueeze(dim_of(input, dim) + q.ndim) if dim is not None else out.reshape((*out.shape[: q.ndim], *[1] * kept))
     return out
 
 
@@ -339,11 +343,11 @@ def nanmedian(input, dim=None, keepdim=False, *, out=None):
 
 # -- correlations
 
+
 def cov(input, *, correction=1, fweights=None, aweights=None):
     """Covariances of the rows."""
     if input.ndim > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} "
-                           "dimensions")
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
     x = input.reshape(1, -1) if input.ndim < 2 else input
     x = x if x.dtype.category >= 2 else x.to(dtypes.get_default_dtype())
     w = None
@@ -373,9 +377,11 @@ def corrcoef(input):
 
 # -- differences and integrals
 
+
 @takes_out
 def diff(input, n=1, dim=-1, prepend=None, append=None):
     from .shapes import cat
+
     if n == 0:
         return input.clone()
     d = dim_of(input, dim)
@@ -400,28 +406,39 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
 
 def _gradient(x, step, d, order):
     from .shapes import cat
+
     n = x.shape[d]
     if n <= order:
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
 
     def at(k, length=1):
         return x.narrow(d, k % n, length)
+
     if isinstance(step, Tensor):
         h = a.sub(step[1:], step[:-1])
         h = h.reshape([-1 if k == d else 1 for k in range(x.ndim)])
     else:
         h = x.new_full([n - 1 if k == d else 1 for k in range(x.ndim)], step)
     left, right = h.narrow(d, 0, n - 2), h.narrow(d, 1, n - 2)
-    inner = (-right / (left * (left + right)) * at(0, n - 2) + (right - left) / (left * right) * at(1, n - 2)
-             + left / (right * (left + right)) * at(2, n - 2))
+    inner = (
+        -right / (left * (left + right)) * at(0, n - 2)
+        + (right - left) / (left * right) * at(1, n - 2)
+        + left / (right * (left + right)) * at(2, n - 2)
+    )
     first, last = h.narrow(d, 0, 1), h.narrow(d, n - 2, 1)
     if order == 1:
         return cat([(at(1) - at(0)) / first, inner, (at(-1) - at(-2)) / last], d)
     second, before = h.narrow(d, 1, 1), h.narrow(d, n - 3, 1)
-    start = (-(2 * first + second) / (first * (first + second)) * at(0) + (first + second) / (first * second) * at(1)
-             - first / (second * (first + second)) * at(2))
-    end = (last / (before * (before + last)) * at(-3) - (last + before) / (before * last) * at(-2)
-           + (2 * last + before) / (last * (before + last)) * at(-1))
+    start = (
+        -(2 * first + second) / (first * (first + second)) * at(0)
+        + (first + second) / (first * second) * at(1)
+        - first / (second * (first + second)) * at(2)
+    )
+    end = (
+        last / (before * (before + last)) * at(-3)
+        - (last + before) / (before * last) * at(-2)
+        + (2 * last + before) / (last * (before + last)) * at(-1)
+    )
     return cat([start, inner, end], d)
 
 
@@ -460,9 +477,10 @@ def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
 def renorm(input, p, dim, maxnorm):
     """Slices along dim whose p-norm exceeds maxnorm are scaled down to it."""
     if input.dtype.category < 2:
-        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-                           f"{type_name(input.dtype)}")
-    dtypes.of_number(p)                         # (refuses an integer that 64 bits do not hold)
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {type_name(input.dtype)}"
+        )
+    dtypes.of_number(p)  # (refuses an integer that 64 bits do not hold)
     if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if input.ndim < 2:
@@ -472,21 +490,21 @@ def renorm(input, p, dim, maxnorm):
     d = dim_of(input, dim)
     rest = tuple(k for k in range(input.ndim) if k != d)
     x = single(input)
-    norm = reductions._norm_over(a.cast(x, dtypes.complex128 if x.dtype.is_complex else dtypes.float64) if x is input else x,
-                                 float(p), rest, True)
-    over = a.gt(norm, maxnorm)                  # (others take no part, in gradients either)
+    norm = reductions._norm_over(
+        a.cast(x, dtypes.complex128 if x.dtype.is_complex else dtypes.float64) if x is input else x, float(p), rest, True
+    )
+    over = a.gt(norm, maxnorm)  # (others take no part, in gradients either)
     scale = a.where(over, a.div(maxnorm, a.add(a.where(over, norm, 1.0), 1e-7)), 1.0)
     return back(a.mul(x, a.cast(scale, x.dtype.to_real())), input)
 
 
 def is_nonzero(input):
     if input.numel() != 1:
-        raise RuntimeError(f"Boolean value of Tensor with {'no values' if not input.numel() else 'more than one value'}"
-                           " is ambiguous")
+        raise RuntimeError(
+            f"Boolean value of Tensor with {'no values' if not input.numel() else 'more than one value'} is ambiguous"
+        )
     return bool(input.item())
 
 
 def msort(input, *, out=None):
     return give(input.sort(0).values, out)
-
-

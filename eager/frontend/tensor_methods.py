@@ -14,6 +14,7 @@ from .arguments import dtype_of
 
 # -- a Python function per element
 
+
 def _elements(name, self, others, callable_):
     """Writes `callable_(element, elements of the others)` into every place."""
     if any(t.requires_grad for t in (self, *others)):
@@ -57,14 +58,21 @@ def map2_(self, x, y, callable):
 
 # -- types and memory
 
+
 def chalf(self, memory_format=None):
     raise NotImplementedError("Tensor.chalf(): there are no complex numbers of two halves (torch.complex32); use cfloat()")
 
 
 def new_empty_strided(self, size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
-    return creation.empty_strided(tuple(size), tuple(stride), dtype=dtype_of(dtype, self.dtype),
-                                  device=self.device if device is None else device, requires_grad=requires_grad,
-                                  layout=layout, pin_memory=pin_memory)
+    return creation.empty_strided(
+        tuple(size),
+        tuple(stride),
+        dtype=dtype_of(dtype, self.dtype),
+        device=self.device if device is None else device,
+        requires_grad=requires_grad,
+        layout=layout,
+        pin_memory=pin_memory,
+    )
 
 
 def as_strided_(self, size, stride, storage_offset=None):
@@ -86,8 +94,9 @@ def dim_order(self, *, ambiguity_check=False):
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     if ambiguity_check is not False and (1 in self.shape or len(set(self.stride())) < self.ndim):
         if sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
-            raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory "
-                               "formats.")
+            raise RuntimeError(
+                "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+            )
     if ambiguity_check is not False and 0 in self.stride():
         raise RuntimeError("The tensor does not have unique dim order.")
     return _order(self)
@@ -113,33 +122,42 @@ def _order(t):
 
 # -- sparse tensors
 
+
 def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
     """The tensor by coordinates (`torch.sparse_coo_tensor`) of what is not zero."""
     return importlib.import_module("..compat.sparse", __package__).to_sparse(
-        self, sparse_dim, layout=layout, blocksize=blocksize, dense_dim=dense_dim)
+        self, sparse_dim, layout=layout, blocksize=blocksize, dense_dim=dense_dim
+    )
 
 
 # -- removed
 
+
 def reinforce(self, reward):
-    raise RuntimeError("reinforce() was removed.\nUse torch.distributions instead: the gradient of "
-                       "-(distribution.log_prob(action) * reward).")
+    raise RuntimeError(
+        "reinforce() was removed.\nUse torch.distributions instead: the gradient of -(distribution.log_prob(action) * reward)."
+    )
 
 
-METHODS = {f.__name__: f for f in (apply_, map_, map2_, chalf, new_empty_strided, as_strided_, const_data_ptr, dim_order,
-                                   reinforce, to_sparse)}
+METHODS = {
+    f.__name__: f
+    for f in (apply_, map_, map2_, chalf, new_empty_strided, as_strided_, const_data_ptr, dim_order, reinforce, to_sparse)
+}
 METHODS["to_sparse_coo"] = to_sparse
 _ABSENT = {
-    "tensors are dense; torch.sparse_coo_tensor takes coordinates":
-        """to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_dense coalesce is_coalesced indices values sparse_dim
-           dense_dim crow_indices col_indices ccol_indices row_indices sparse_mask sparse_resize_ sparse_resize_and_clear_
+    "tensors are dense; torch.sparse_coo_tensor takes coordinates": """
+        to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_dense coalesce is_coalesced indices values sparse_dim
+        dense_dim crow_indices col_indices ccol_indices row_indices sparse_mask sparse_resize_ sparse_resize_and_clear_
            smm sspaddmm resize_as_sparse_""",
-    "there are no quantized tensors":
-        "int_repr q_scale q_zero_point q_per_channel_axis q_per_channel_scales q_per_channel_zero_points qscheme",
+    "there are no quantized tensors": """
+        int_repr q_scale q_zero_point q_per_channel_axis q_per_channel_scales q_per_channel_zero_points qscheme""",
     "there is no device and no layout of this kind": "to_mkldnn to_padded_tensor is_distributed ipu xpu mtia",
     "it is an operator of PyTorch's core": "hash_tensor index slice_inverse module_load",
 }
 for _advice, _names in _ABSENT.items():
     METHODS.update(missing.functions("torch.Tensor", _names, _advice))
-METHODS["_make_wrapper_subclass"] = staticmethod(missing.function(
-    "torch.Tensor._make_wrapper_subclass", "subclasses hold the elements themselves: Tensor._make_subclass or as_subclass"))
+METHODS["_make_wrapper_subclass"] = staticmethod(
+    missing.function(
+        "torch.Tensor._make_wrapper_subclass", "subclasses hold the elements themselves: Tensor._make_subclass or as_subclass"
+    )
+)

@@ -42,11 +42,28 @@ def _detach(input):
     return detach(input)
 
 
-_VIEWS = dict(alias=_alias, as_strided=shapes.as_strided, detach=_detach, diagonal=shapes.diagonal, expand=shapes.expand,
-              narrow=shapes.narrow, permute=shapes.permute, select=shapes.select, slice=_slice, split=_split,
-              split_with_sizes=_split_with_sizes, squeeze=shapes.squeeze, t=shapes.t, transpose=shapes.transpose,
-              unbind=shapes.unbind, unfold=_unfold, unsqueeze=shapes.unsqueeze, view=_view,
-              view_as_complex=complex_numbers.view_as_complex, view_as_real=complex_numbers.view_as_real)
+_VIEWS = dict(
+    alias=_alias,
+    as_strided=shapes.as_strided,
+    detach=_detach,
+    diagonal=shapes.diagonal,
+    expand=shapes.expand,
+    narrow=shapes.narrow,
+    permute=shapes.permute,
+    select=shapes.select,
+    slice=_slice,
+    split=_split,
+    split_with_sizes=_split_with_sizes,
+    squeeze=shapes.squeeze,
+    t=shapes.t,
+    transpose=shapes.transpose,
+    unbind=shapes.unbind,
+    unfold=_unfold,
+    unsqueeze=shapes.unsqueeze,
+    view=_view,
+    view_as_complex=complex_numbers.view_as_complex,
+    view_as_real=complex_numbers.view_as_real,
+)
 
 
 def _own(t):
@@ -60,6 +77,7 @@ def _copying(name, view):
             return give(_own(found), out)
         found = tuple(map(_own, found))
         return found if out is None else _all_given(found, out)
+
     function.__name__ = function.__qualname__ = name + "_copy"
     return function
 

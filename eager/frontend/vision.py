@@ -37,12 +37,14 @@ def feature_alpha_dropout(input, p, train):
 def _with_indices(n):
     def function(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
         return getattr(pooling, f"max_pool{n}d")(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
     function.__name__ = function.__qualname__ = f"max_pool{n}d_with_indices"
     return function
 
 
-FUNCTIONS = {f.__name__: f for f in (batch_norm, instance_norm, group_norm, alpha_dropout, feature_dropout,
-                                     feature_alpha_dropout)}
+FUNCTIONS = {
+    f.__name__: f for f in (batch_norm, instance_norm, group_norm, alpha_dropout, feature_dropout, feature_alpha_dropout)
+}
 for _module, _names in _SAME.items():
     FUNCTIONS.update({name: getattr(_module, name) for name in _names.split()})
 FUNCTIONS["max_pool1d_with_indices"] = _with_indices(1)

@@ -42,6 +42,7 @@ def outside(t: Tensor, inputs) -> bool:
 
 def settled(tree, inputs):
     """Results as the caller sees them."""
+
     def one(t):
         return t.detach() if isinstance(t, Tensor) and t.requires_grad and not outside(t, inputs) else t
 
@@ -99,8 +100,9 @@ def grad_and_value(func, argnums=0, has_aux=False):
             if not isinstance(out, Tensor):
                 raise RuntimeError("Expected the differentiated function to return a tensor, got " + str(type(out)))
             if out.numel() != 1 or out.dim():
-                raise RuntimeError("Expected the differentiated function to return a scalar tensor, got tensor with "
-                                   f"{out.dim()} dims.")
+                raise RuntimeError(
+                    f"Expected the differentiated function to return a scalar tensor, got tensor with {out.dim()} dims."
+                )
             inputs = leaves(picked)
             found = rebuild(picked, iter(pulled([out], inputs, [None])))
             found, out, aux = settled(found, inputs), settled(out, inputs), settled(aux, inputs)
@@ -133,8 +135,9 @@ def vjp(func, *primals, has_aux=False):
     def pull(cotangents):
         seeds = leaves(cotangents)
         if len(seeds) != len(outputs):
-            raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs to "
-                               "the function.")
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function."
+            )
         with autograd.enable_grad():
             found = pulled_again(outputs, inputs, seeds)
             return settled(rebuild(args, iter(found)), inputs)
@@ -147,8 +150,9 @@ def pulled_again(outputs, inputs, seeds) -> list:
     pairs = [(o, g) for o, g in zip(outputs, seeds) if o.requires_grad]
     found = [None] * len(inputs)
     if pairs:
-        found = autograd.grad([o for o, _ in pairs], inputs, [g for _, g in pairs], create_graph=True, retain_graph=True,
-                              allow_unused=True)
+        found = autograd.grad(
+            [o for o, _ in pairs], inputs, [g for _, g in pairs], create_graph=True, retain_graph=True, allow_unused=True
+        )
     return [zeros(x) if g is None else g for g, x in zip(found, inputs)]
 
 
@@ -190,8 +194,9 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
             args, picked = chosen(args, argnums)
             inputs = leaves(picked)
             out, aux = split_aux(func(*args, **kwargs), has_aux, "jacrev(f)(*args)")
-            rows = [rebuild(picked, iter(jacobian_of(o, k, inputs, True, False)))
-                    for k, o in enumerate(tensors_of(out, "jacrev"))]
+            rows = [
+                rebuild(picked, iter(jacobian_of(o, k, inputs, True, False))) for k, o in enumerate(tensors_of(out, "jacrev"))
+            ]
             found = settled(rebuild(out, iter(rows)), inputs)
             aux = settled(aux, inputs)
         return (found, aux) if has_aux else found

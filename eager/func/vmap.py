@@ -36,11 +36,15 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
 def broadcast_in(in_dims, args, func) -> list:
     if not isinstance(in_dims, (int, tuple, list)):
-        raise ValueError(f"vmap({name_of(func)}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a "
-                         f"(potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
+        raise ValueError(
+            f"vmap({name_of(func)}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a "
+            f"(potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}."
+        )
     if not args:
-        raise ValueError(f"vmap({name_of(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are "
-                         "trying to vmap over a function with no inputs. The latter is unsupported.")
+        raise ValueError(
+            f"vmap({name_of(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are "
+            "trying to vmap over a function with no inputs. The latter is unsupported."
+        )
     return broadcast(in_dims, args, "in_dims")
 
 
@@ -51,11 +55,15 @@ def checked_dims(given, dims) -> list:
             found.append(None)
         elif not isinstance(x, Tensor):
             if len(given) and isinstance(d, int) and not isinstance(x, Tensor):
-                raise ValueError(f"vmap: Got in_dim={d} for an input but the input is of type {type(x)}. We cannot vmap over "
-                                 "non-Tensor arguments, please use None as the respective in_dim")
+                raise ValueError(
+                    f"vmap: Got in_dim={d} for an input but the input is of type {type(x)}. We cannot vmap over "
+                    "non-Tensor arguments, please use None as the respective in_dim"
+                )
         elif not -x.dim() <= d < x.dim():
-            raise ValueError(f"vmap: Got in_dim={d} for some input, but that input is a Tensor of dimensionality {x.dim()} "
-                             f"so expected in_dim to satisfy -{x.dim()} <= in_dim < {x.dim()}.")
+            raise ValueError(
+                f"vmap: Got in_dim={d} for some input, but that input is a Tensor of dimensionality {x.dim()} "
+                f"so expected in_dim to satisfy -{x.dim()} <= in_dim < {x.dim()}."
+            )
         else:
             found.append(d % x.dim())
     return found
@@ -66,8 +74,10 @@ def batch_size(given, dims) -> int:
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to be vmapped over")
     if any(n != sizes[0] for n in sizes):
-        raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for "
-                         "the mapped dimension")
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for "
+            "the mapped dimension"
+        )
     return sizes[0]
 
 
@@ -84,8 +94,10 @@ class Examples:
             draw_again(self.start)
         out = self.func(*rebuild(self.args, iter(parts)), **self.kwargs)
         if self.randomness == "error" and has_drawn(self.start):
-            raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' "
-                               "or 'different' randomness flags on vmap or perform the randomness operation out of vmap")
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' "
+                "or 'different' randomness flags on vmap or perform the randomness operation out of vmap"
+            )
         return out
 
 
@@ -115,8 +127,9 @@ def stacked(results, out_dims, func):
     first = results[0]
     for x in leaves(first):
         if not isinstance(x, Tensor):
-            raise ValueError(f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(x)} as "
-                             "a return.")
+            raise ValueError(
+                f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(x)} as a return."
+            )
     columns = list(zip(*[leaves(r) for r in results]))
     dims = broadcast(out_dims, first, "out_dims")
     return rebuild(first, iter([joined(c, d) for c, d in zip(columns, dims)]))
@@ -124,5 +137,3 @@ def stacked(results, out_dims, func):
 
 def name_of(func) -> str:
     return getattr(func, "__name__", repr(func))
-
-

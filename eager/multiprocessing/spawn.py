@@ -82,15 +82,11 @@ class ProcessContext:
         process = self.processes[rank]
         if self.errors[rank].poll():
             told = self.errors[rank].recv()
-            raise ProcessRaisedException(
-                f"\n\n-- Process {rank} terminated with the following error:\n{told}", rank, process.pid
-            )
+            raise ProcessRaisedException(f"\n\n-- Process {rank} terminated with the following error:\n{told}", rank, process.pid)
         code = process.exitcode
         if code < 0:
             name = signal.Signals(-code).name
-            raise ProcessExitedException(
-                f"process {rank} terminated with signal {name}", rank, process.pid, code, name
-            )
+            raise ProcessExitedException(f"process {rank} terminated with signal {name}", rank, process.pid, code, name)
         raise ProcessExitedException(f"process {rank} terminated with exit code {code}", rank, process.pid, code)
 
 

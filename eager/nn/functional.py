@@ -11,58 +11,109 @@ from ..frontend.arguments import dim_of as _dim_of, settings as _settings
 from ..op.op import specialise as _specialise
 from ..ops.checks import check_within as _check_within
 from ..frontend.activations import (
-    celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax, hardshrink as hardshrink, hardtanh_ as hardtanh_,
-    leaky_relu_ as leaky_relu_, prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu_ as selu_, softshrink as softshrink,
-    tanhshrink as tanhshrink, threshold_ as threshold_, threshold_settings as _threshold_settings,
+    celu_ as celu_,
+    elu_ as elu_,
+    gumbel_softmax as gumbel_softmax,
+    hardshrink as hardshrink,
+    hardtanh_ as hardtanh_,
+    leaky_relu_ as leaky_relu_,
+    prelu as prelu,
+    rrelu as rrelu,
+    rrelu_ as rrelu_,
+    selu_ as selu_,
+    softshrink as softshrink,
+    tanhshrink as tanhshrink,
+    threshold_ as threshold_,
+    threshold_settings as _threshold_settings,
 )
 from ..frontend.attention import (
-    multi_head_attention_forward as multi_head_attention_forward, scaled_dot_product_attention as scaled_dot_product_attention,
+    multi_head_attention_forward as multi_head_attention_forward,
+    scaled_dot_product_attention as scaled_dot_product_attention,
 )
 from ..frontend.channel_norm import batch_norm as batch_norm, group_norm as group_norm, instance_norm as instance_norm
 from ..frontend.convolution import (
-    conv1d as conv1d, conv2d as conv2d, conv3d as conv3d, conv_transpose1d as conv_transpose1d,
-    conv_transpose2d as conv_transpose2d, conv_transpose3d as conv_transpose3d,
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv3d as conv3d,
+    conv_transpose1d as conv_transpose1d,
+    conv_transpose2d as conv_transpose2d,
+    conv_transpose3d as conv_transpose3d,
 )
 from ..frontend.distance import side_by_side as _side_by_side
 from ..frontend.distance import (
-    bilinear as bilinear, local_response_norm as local_response_norm, pairwise_distance as pairwise_distance, pdist as pdist,
+    bilinear as bilinear,
+    local_response_norm as local_response_norm,
+    pairwise_distance as pairwise_distance,
+    pdist as pdist,
 )
 from ..frontend.image_ops import (
-    affine_grid as affine_grid, channel_shuffle as channel_shuffle, fold as fold, grid_sample as grid_sample,
-    native_channel_shuffle as native_channel_shuffle, pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle,
+    affine_grid as affine_grid,
+    channel_shuffle as channel_shuffle,
+    fold as fold,
+    grid_sample as grid_sample,
+    native_channel_shuffle as native_channel_shuffle,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
     unfold as unfold,
 )
 from ..frontend.dropout import (
-    alpha_dropout as alpha_dropout, dropout1d as dropout1d, dropout2d as dropout2d, dropout3d as dropout3d,
+    alpha_dropout as alpha_dropout,
+    dropout1d as dropout1d,
+    dropout2d as dropout2d,
+    dropout3d as dropout3d,
     feature_alpha_dropout as feature_alpha_dropout,
 )
 from ..frontend.embedding import embedding as embedding, embedding_bag as embedding_bag
 from ..frontend.losses import (
-    cosine_embedding_loss as cosine_embedding_loss, ctc_loss as ctc_loss, gaussian_nll_loss as gaussian_nll_loss,
-    hinge_embedding_loss as hinge_embedding_loss, margin_ranking_loss as margin_ranking_loss,
-    multi_margin_loss as multi_margin_loss, multilabel_margin_loss as multilabel_margin_loss,
-    multilabel_soft_margin_loss as multilabel_soft_margin_loss, poisson_nll_loss as poisson_nll_loss,
-    soft_margin_loss as soft_margin_loss, triplet_margin_loss as triplet_margin_loss,
+    cosine_embedding_loss as cosine_embedding_loss,
+    ctc_loss as ctc_loss,
+    gaussian_nll_loss as gaussian_nll_loss,
+    hinge_embedding_loss as hinge_embedding_loss,
+    margin_ranking_loss as margin_ranking_loss,
+    multi_margin_loss as multi_margin_loss,
+    multilabel_margin_loss as multilabel_margin_loss,
+    multilabel_soft_margin_loss as multilabel_soft_margin_loss,
+    poisson_nll_loss as poisson_nll_loss,
+    soft_margin_loss as soft_margin_loss,
+    triplet_margin_loss as triplet_margin_loss,
     triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
 )
 from ..frontend.padding import pad as pad
 from ..frontend.pooling import (
-    adaptive_avg_pool1d as adaptive_avg_pool1d, adaptive_avg_pool2d as adaptive_avg_pool2d,
-    adaptive_avg_pool3d as adaptive_avg_pool3d, adaptive_max_pool1d as adaptive_max_pool1d,
-    adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices, adaptive_max_pool2d as adaptive_max_pool2d,
-    adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices, adaptive_max_pool3d as adaptive_max_pool3d,
-    adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices, avg_pool1d as avg_pool1d, avg_pool2d as avg_pool2d,
-    avg_pool3d as avg_pool3d, fractional_max_pool2d as fractional_max_pool2d,
-    fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices, fractional_max_pool3d as fractional_max_pool3d,
-    fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices, lp_pool1d as lp_pool1d, lp_pool2d as lp_pool2d,
-    lp_pool3d as lp_pool3d, max_pool1d as max_pool1d, max_pool1d_with_indices as max_pool1d_with_indices,
-    max_pool2d as max_pool2d, max_pool2d_with_indices as max_pool2d_with_indices, max_pool3d as max_pool3d,
-    max_pool3d_with_indices as max_pool3d_with_indices, max_unpool1d as max_unpool1d, max_unpool2d as max_unpool2d,
+    adaptive_avg_pool1d as adaptive_avg_pool1d,
+    adaptive_avg_pool2d as adaptive_avg_pool2d,
+    adaptive_avg_pool3d as adaptive_avg_pool3d,
+    adaptive_max_pool1d as adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d as adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d as adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices,
+    avg_pool1d as avg_pool1d,
+    avg_pool2d as avg_pool2d,
+    avg_pool3d as avg_pool3d,
+    fractional_max_pool2d as fractional_max_pool2d,
+    fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices,
+    fractional_max_pool3d as fractional_max_pool3d,
+    fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices,
+    lp_pool1d as lp_pool1d,
+    lp_pool2d as lp_pool2d,
+    lp_pool3d as lp_pool3d,
+    max_pool1d as max_pool1d,
+    max_pool1d_with_indices as max_pool1d_with_indices,
+    max_pool2d as max_pool2d,
+    max_pool2d_with_indices as max_pool2d_with_indices,
+    max_pool3d as max_pool3d,
+    max_pool3d_with_indices as max_pool3d_with_indices,
+    max_unpool1d as max_unpool1d,
+    max_unpool2d as max_unpool2d,
     max_unpool3d as max_unpool3d,
 )
 from ..frontend.grouped import grouped_mm as grouped_mm
 from ..frontend.resampling import (
-    interpolate as interpolate, upsample as upsample, upsample_bilinear as upsample_bilinear,
+    interpolate as interpolate,
+    upsample as upsample,
+    upsample_bilinear as upsample_bilinear,
     upsample_nearest as upsample_nearest,
 )
 
@@ -72,8 +123,10 @@ one_hot = api.one_hot
 
 def _maybe_inplace(record):
     """f(input, inplace=False)"""
+
     def function(input, inplace=False):
         return record.inplace(input) if inplace else record(input)
+
     function.__name__ = function.__qualname__ = record.name
     return function
 
@@ -112,7 +165,7 @@ def selu(input, inplace=False):
 
 
 def celu(input, alpha=1.0, inplace=False):
-    alpha, = _settings(input, alpha, halves=dtypes.float32)
+    (alpha,) = _settings(input, alpha, halves=dtypes.float32)
     return (act.elu.inplace if inplace else act.elu)(input, alpha, 1.0, 1.0 / alpha)
 
 
@@ -154,9 +207,10 @@ def sigmoid(input):
 
 def _softmax_dim(input, dim):
     if dim is None:
-        warnings.warn("Implicit dimension choice for softmax has been deprecated. Change the call to include dim=X as "
-                      "an argument.",
-                      stacklevel=3)
+        warnings.warn(
+            "Implicit dimension choice for softmax has been deprecated. Change the call to include dim=X as an argument.",
+            stacklevel=3,
+        )
         return 0 if input.ndim in (0, 1, 3) else 1
     return dim
 
@@ -186,6 +240,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 # -- dropout
 
+
 def dropout(input, p=0.5, training=True, inplace=False):
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -196,6 +251,7 @@ def dropout(input, p=0.5, training=True, inplace=False):
 
 # -- linear maps and lookups
 
+
 def linear(input, weight, bias=None):
     if weight is None or input is None:
         name, place = ("input", 1) if input is None else ("weight", 2)
@@ -205,44 +261,50 @@ def linear(input, weight, bias=None):
 
 # -- normalisation
 
+
 def _normalized(input, normalized_shape, named):
     if isinstance(normalized_shape, int):
         raise TypeError("layer_norm(): argument 'normalized_shape' (position 2) must be tuple of ints, not int")
     shape, own = tuple(normalized_shape), tuple(input.shape)
     if not shape:
-        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
-                           "but got normalized_shape = []")
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+            "but got normalized_shape = []"
+        )
     count = len(shape)
-    if count > len(own) or any(n is not m and n != m for n, m in zip(own[len(own) - count:], shape)):
-        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*, "
-                           f"{', '.join(map(str, shape))}], but got input "
-                           f"of size{list(own)}")
+    if count > len(own) or any(n is not m and n != m for n, m in zip(own[len(own) - count :], shape)):
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, "
+            f"{', '.join(map(str, shape))}], but got input "
+            f"of size{list(own)}"
+        )
     for name, t in named.items():
         if t is not None and tuple(t.shape) != shape:
-            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                               f"{list(t.shape)} and "
-                               f"normalized_shape = {list(shape)}")
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(t.shape)} and "
+                f"normalized_shape = {list(shape)}"
+            )
     return count
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     count = _normalized(input, normalized_shape, {"weight": weight, "bias": bias})
     if input.dtype.category < 2:
-        raise NotImplementedError(f'layer_norm: not implemented for {_type_name(input.dtype)!r}')
+        raise NotImplementedError(f"layer_norm: not implemented for {_type_name(input.dtype)!r}")
     return normalization.layer_norm(input, count, weight, bias, eps)[0]
-
-
 
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     count = _normalized(input, normalized_shape, {"weight": weight})
     if input.dtype.category < 2:
         raise RuntimeError(f'"rms_norm" not implemented for {_type_name(input.dtype)!r}')
-    eps = dtypes.finfo(input.dtype.compute).eps if eps is None else eps         # (of the type that it computes in)
+    eps = dtypes.finfo(input.dtype.compute).eps if eps is None else eps  # (of the type that it computes in)
     return normalization.rms_norm(input, count, weight, eps)[0]
 
 
 # -- losses
+
 
 def _legacy_reduction(size_average, reduce, reduction):
     """The old pair of flags as one word."""
@@ -261,10 +323,12 @@ def _check_reduction(reduction, allowed=("none", "mean", "sum")):
 
 def _pair(input, target, name):
     if target.shape != input.shape:
-        warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
-                      "This will likely lead to "
-                      f"incorrect results due to broadcasting. Please ensure they have the same size. ({name})",
-                      stacklevel=3)
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
+            "This will likely lead to "
+            f"incorrect results due to broadcasting. Please ensure they have the same size. ({name})",
+            stacklevel=3,
+        )
         return api.broadcast_tensors(input, target)
     return input, target
 
@@ -299,7 +363,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     input, target = _pair(input, target, "huber_loss")
     if weight is not None:
-        loss = losses.huber_loss(input, target, "none", delta) * weight     # the mean is a plain one, unlike others'
+        loss = losses.huber_loss(input, target, "none", delta) * weight  # the mean is a plain one, unlike others'
         return losses.reduced(loss, _check_reduction(reduction))
     return losses.huber_loss(input, target, _check_reduction(reduction), delta)
 
@@ -312,16 +376,19 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     if target.shape != input.shape:
-        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) "
-                         "is deprecated. Please "
-                         "ensure they have the same size.")
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) "
+            "is deprecated. Please "
+            "ensure they have the same size."
+        )
     for name, x in (("input", input), ("target", target)):
         _check_within(x, 0, 1, f"all elements of {name} should be between 0 and 1")
     return losses.binary_cross_entropy(input, target, weight, reduction)
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
-                                     pos_weight=None):
+def binary_cross_entropy_with_logits(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
+):
     reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
@@ -337,8 +404,7 @@ def _classes_first(input, target, name):
         input, target = input.unsqueeze(0), target.unsqueeze(0)
     if target.ndim != input.ndim - 1 or tuple(target.shape) != (input.shape[0], *input.shape[2:]):
         if input.shape[0] != target.shape[0]:
-            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
-                             f"({target.shape[0]}).")
+            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
         raise RuntimeError(f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}")
     if target.dtype is not dtypes.int64:
         if target.dtype is not dtypes.uint8:
@@ -373,12 +439,15 @@ def _class_weights(weight, x):
 def _check_class_weights(weight, x, name):
     if tuple(weight.shape) == (x.shape[1],):
         return
-    raise RuntimeError(f"{name}weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight "
-                       f"tensor of shape: {list(weight.shape)}")
+    raise RuntimeError(
+        f"{name}weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight "
+        f"tensor of shape: {list(weight.shape)}"
+    )
 
 
-def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
-                  label_smoothing=0.0):
+def cross_entropy(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
+):
     """`target`: class indices (N, ...), or probabilities of input's shape."""
     reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     if target.dtype.is_floating_point and target.ndim == input.ndim:
@@ -391,8 +460,9 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
 
 def _soft_cross_entropy(input, target, weight, reduction, label_smoothing):
     if input.shape != target.shape:
-        raise RuntimeError(f"cross_entropy: expected input and probabilities of one shape, got {list(input.shape)} "
-                           f"and {list(target.shape)}")
+        raise RuntimeError(
+            f"cross_entropy: expected input and probabilities of one shape, got {list(input.shape)} and {list(target.shape)}"
+        )
     dim = 0 if input.ndim == 1 else 1
     if label_smoothing:
         target = target * (1.0 - label_smoothing) + label_smoothing / input.shape[dim]
@@ -410,7 +480,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     kind = api.result_type(x1, x2)
     if not kind.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {_type_name(kind)}")
-    eps, = _settings(x1, eps, halves=dtypes.float32)
+    (eps,) = _settings(x1, eps, halves=dtypes.float32)
     if _side_by_side(x1, x2):
         return _distances.cosine_similarity(x1, x2, _dim_of(x1, dim), eps)
     return (_unit(x1, kind, dim, eps) * _unit(x2, kind, dim, eps)).sum(dim)
@@ -424,9 +494,16 @@ def _unit(x, kind, dim, eps):
     return x / api.where(known < eps, size - known + eps, size)
 
 
-for _name in ("nll_loss", "cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss",
-              "smooth_l1_loss"):
+for _name in (
+    "nll_loss",
+    "cross_entropy",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "huber_loss",
+    "smooth_l1_loss",
+):
     globals()[_name] = _small(_name, globals()[_name], _specialise(getattr(losses, _name)))
 cosine_similarity = _small("cosine_similarity", cosine_similarity, _specialise(_distances.cosine_similarity))
-overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)
-                              and not isinstance(f, type)])
+overrides.publish(
+    globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f) and not isinstance(f, type)]
+)

@@ -11,8 +11,10 @@ from ..tensor import Tensor
 
 
 def _arguments(n, stride, padding, dilation):
-    return [_numbers(value, n, what, f"conv{n}d") for what, value in
-            (("stride", stride), ("padding", padding), ("dilation", dilation))]
+    return [
+        _numbers(value, n, what, f"conv{n}d")
+        for what, value in (("stride", stride), ("padding", padding), ("dilation", dilation))
+    ]
 
 
 def _check_tensors(n, **operands):
@@ -24,8 +26,10 @@ def _check_tensors(n, **operands):
 def _check_windows(n, sizes, kernel, grad_output, stride, padding, dilation):
     windows = tuple(window_sizes(sizes, kernel, stride, padding, dilation))
     if grad_output.dim() != n + 2 or tuple(grad_output.shape[2:]) != windows:
-        raise RuntimeError(f"Expected grad_output of conv{n}d to have sizes {list(windows)} behind batch and channels, but "
-                           f"got shape {list(grad_output.shape)}")
+        raise RuntimeError(
+            f"Expected grad_output of conv{n}d to have sizes {list(windows)} behind batch and channels, but "
+            f"got shape {list(grad_output.shape)}"
+        )
 
 
 def _input(n, input_size, weight, grad_output, stride, padding, dilation, groups):
@@ -34,8 +38,17 @@ def _input(n, input_size, weight, grad_output, stride, padding, dilation, groups
     sizes, kernel = tuple([size_of(d) for d in input_size])[2:], tuple(weight.shape[2:])
     _check_windows(n, sizes, kernel, grad_output, stride, padding, dilation)
     least = unwindowed_sizes(grad_output.shape[2:], kernel, stride, padding, dilation, (0,) * n)
-    return convolution(grad_output, weight, None, stride, padding, dilation, True,
-                       tuple([size - small for size, small in zip(sizes, least)]), groups)
+    return convolution(
+        grad_output,
+        weight,
+        None,
+        stride,
+        padding,
+        dilation,
+        True,
+        tuple([size - small for size, small in zip(sizes, least)]),
+        groups,
+    )
 
 
 def _weight(n, input, weight_size, grad_output, stride, padding, dilation, groups):

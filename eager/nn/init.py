@@ -22,7 +22,7 @@ def calculate_gain(nonlinearity, param=None):
         if param is not None and (isinstance(param, bool) or not isinstance(param, (int, float))):
             raise ValueError(f"negative_slope {param} not a valid number")
         slope = 0.01 if param is None else param
-        return math.sqrt(2.0 / (1 + slope ** 2))
+        return math.sqrt(2.0 / (1 + slope**2))
     raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
 
 
@@ -53,10 +53,14 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """A normal cut to [a, b], by the inverse of its distribution function."""
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
-                      "incorrect.", stacklevel=2)
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
+            stacklevel=2,
+        )
+
     def below(x):
         return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
+
     with no_grad():
         tensor.uniform_(2 * below(a) - 1, 2 * below(b) - 1, generator=generator)
         return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b)
@@ -164,6 +168,7 @@ def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gener
 
 # -- the old names
 
+
 def _deprecated(function):
     old, new = function.__name__[:-1], function.__name__
 
@@ -171,13 +176,16 @@ def _deprecated(function):
     def run(*args, **kwargs):
         warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2)
         return function(*args, **kwargs)
+
     run.__name__ = run.__qualname__ = old
     return run
 
 
 uniform, normal, constant, eye, dirac, orthogonal, sparse = map(
-    _deprecated, (uniform_, normal_, constant_, eye_, dirac_, orthogonal_, sparse_))
+    _deprecated, (uniform_, normal_, constant_, eye_, dirac_, orthogonal_, sparse_)
+)
 xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = map(
-    _deprecated, (xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_))
+    _deprecated, (xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_)
+)
 _no_grad_uniform_, _no_grad_normal_, _no_grad_fill_, _no_grad_zero_ = uniform_, normal_, constant_, zeros_
 _no_grad_trunc_normal_, _calculate_correct_fan = trunc_normal_, _fan

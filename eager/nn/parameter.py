@@ -51,9 +51,11 @@ plain_tensors(Parameter, Buffer)
 _call.plain(Parameter, Buffer)  # results of ops on these are plain tensors
 
 
-_UNKNOWN = ("Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
-            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` to "
-            "initialize the parameters before accessing their attributes.")
+_UNKNOWN = (
+    "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+    "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` to "
+    "initialize the parameters before accessing their attributes."
+)
 
 
 class UninitializedTensorMixin:

@@ -18,8 +18,15 @@ from ..tensor import Tensor
 from ..utils.flop_counter import flop_registry
 from .modules.module import Module, register_module_forward_hook, register_module_forward_pre_hook
 
-COLUMNS = {"input_size": "Input Shape", "output_size": "Output Shape", "num_params": "Param #", "params_percent": "Param %",
-           "kernel_size": "Kernel Shape", "mult_adds": "Mult-Adds", "trainable": "Trainable"}
+COLUMNS = {
+    "input_size": "Input Shape",
+    "output_size": "Output Shape",
+    "num_params": "Param #",
+    "params_percent": "Param %",
+    "kernel_size": "Kernel Shape",
+    "mult_adds": "Mult-Adds",
+    "trainable": "Trainable",
+}
 ROW_SETTINGS = ("ascii_only", "depth", "hide_recursive_layers", "var_names")
 TOTALS = ("total_params", "trainable_params", "total_mult_adds", "input_bytes", "output_bytes", "param_bytes", "total_bytes")
 FACTS = ("path", "kind", "depth", "parameters", "trainable", "input_size", "output_size", "mult_adds", "again", "called")
@@ -61,8 +68,13 @@ class Layer:
             return f"{self.parameters:,}" if self.parameters else "--"
         if column == "params_percent":
             return f"{100 * self.parameters / total:.2f}%" if self.parameters and total else "--"
-        return "--" if not self.parameters else str(self.trainable == self.parameters) if self.trainable in (0, self.parameters) \
+        return (
+            "--"
+            if not self.parameters
+            else str(self.trainable == self.parameters)
+            if self.trainable in (0, self.parameters)
             else "Partial"
+        )
 
 
 @dataclass
@@ -88,8 +100,10 @@ class ModelSummary:
 
     def to_dict(self) -> dict:
         """Plain numbers: totals, and per layer its path, kind, sizes, parameters and operations."""
-        return {**{name: getattr(self, name) for name in TOTALS},
-                "layers": [{name: getattr(each, name) for name in FACTS} for each in self.layers]}
+        return {
+            **{name: getattr(self, name) for name in TOTALS},
+            "layers": [{name: getattr(each, name) for name in FACTS} for each in self.layers],
+        }
 
     def shown(self) -> list[Layer]:
         hide = "hide_recursive_layers" in self.settings
@@ -108,8 +122,11 @@ class ModelSummary:
         return out
 
     def __str__(self) -> str:
-        head = "Layer (type" + (" (var_name)" if "var_names" in self.settings else "") + \
-            (":depth-idx)" if "depth" in self.settings else ")")
+        head = (
+            "Layer (type"
+            + (" (var_name)" if "var_names" in self.settings else "")
+            + (":depth-idx)" if "depth" in self.settings else ")")
+        )
         titles = self.titles()
         first = max(map(len, [head, *titles]))
         cells = [[each.cell(c, self.total_params) for c in self.columns] for each in self.shown()]
@@ -125,11 +142,17 @@ class ModelSummary:
     def totals(self) -> list[str]:
         mega = lambda n: f"{n / 1e6:.2f}"
         rule = "=" * 40
-        return [f"Total params: {self.total_params:,}", f"Trainable params: {self.trainable_params:,}",
-                f"Non-trainable params: {self.total_params - self.trainable_params:,}",
-                f"Total mult-adds: {self.total_mult_adds:,}", rule, f"Input size (MB): {mega(self.input_bytes)}",
-                f"Forward/backward pass size (MB): {mega(2 * self.output_bytes)}", f"Params size (MB): {mega(self.param_bytes)}",
-                f"Estimated Total Size (MB): {mega(self.total_bytes)}"]
+        return [
+            f"Total params: {self.total_params:,}",
+            f"Trainable params: {self.trainable_params:,}",
+            f"Non-trainable params: {self.total_params - self.trainable_params:,}",
+            f"Total mult-adds: {self.total_mult_adds:,}",
+            rule,
+            f"Input size (MB): {mega(self.input_bytes)}",
+            f"Forward/backward pass size (MB): {mega(2 * self.output_bytes)}",
+            f"Params size (MB): {mega(self.param_bytes)}",
+            f"Estimated Total Size (MB): {mega(self.total_bytes)}",
+        ]
 
 
 def tensors(x) -> list[Tensor]:
@@ -179,7 +202,7 @@ class Watch(Mode):
         formula = flop_registry.get(op.name)
         if formula is None:
             return dispatch.execute(op, args)
-        with dispatch.below():                              # what a counted record is made of is not counted again
+        with dispatch.below():  # what a counted record is made of is not counted again
             out = dispatch.execute(op, args)
         for layer in self.open:
             layer.mult_adds += int(formula(args, out[0] if isinstance(out, tuple) else out)) // 2
@@ -190,9 +213,18 @@ def layer_of(module: Module, path: str, depth: int, again: bool) -> Layer:
     parameters, own = list(module.parameters()), list(module.parameters(recurse=False))
     weight = getattr(module, "weight", None)
     kernel = tuple(weight.shape)[2:] if isinstance(weight, Tensor) and len(weight.shape) > 2 else None
-    return Layer(type(module).__name__, path.rpartition(".")[2], depth, path, count(parameters),
-                 count(p for p in parameters if p.requires_grad), count(own), again,
-                 leaf=not any(True for _ in module.children()), kernel=kernel)
+    return Layer(
+        type(module).__name__,
+        path.rpartition(".")[2],
+        depth,
+        path,
+        count(parameters),
+        count(p for p in parameters if p.requires_grad),
+        count(own),
+        again,
+        leaf=not any(True for _ in module.children()),
+        kernel=kernel,
+    )
 
 
 def with_uncalled(model: Module, watch: Watch) -> list[Layer]:
@@ -218,8 +250,10 @@ def inputs_of(input_size, dtypes, batch_dim, device) -> list[Tensor]:
         raise ValueError(f"summary: {len(sizes)} sizes but {len(kinds)} dtypes")
     if batch_dim is not None:
         sizes = [(*size[:batch_dim], 1, *size[batch_dim:]) for size in sizes]
-    return [rand(size, dtype=kind, device=device) if kind.is_floating_point else zeros(size, dtype=kind, device=device)
-            for size, kind in zip(sizes, kinds)]
+    return [
+        rand(size, dtype=kind, device=device) if kind.is_floating_point else zeros(size, dtype=kind, device=device)
+        for size, kind in zip(sizes, kinds)
+    ]
 
 
 def call_arguments(input_size, input_data, dtypes, batch_dim, device) -> tuple[tuple, dict]:
@@ -245,9 +279,21 @@ def mode_of(model: Module, training: bool | None):
             module.training = was
 
 
-def summary(model: Module, input_size=None, input_data=None, batch_dim=None, col_names=("output_size", "num_params"),
-            col_width=25, depth=3, device=None, dtypes=None, mode="eval", row_settings=("depth", "var_names"), verbose=0,
-            **kwargs) -> ModelSummary:
+def summary(
+    model: Module,
+    input_size=None,
+    input_data=None,
+    batch_dim=None,
+    col_names=("output_size", "num_params"),
+    col_width=25,
+    depth=3,
+    device=None,
+    dtypes=None,
+    mode="eval",
+    row_settings=("depth", "var_names"),
+    verbose=0,
+    **kwargs,
+) -> ModelSummary:
     """The layers of `model` as one call goes through them.
 
     input_size: a tuple, or one for each argument, `batch_dim` not counted where it is given; input_data: arguments instead
@@ -263,9 +309,18 @@ def summary(model: Module, input_size=None, input_data=None, batch_dim=None, col
             model(*args, **named, **kwargs)
     parameters, buffers, layers = list(model.parameters()), list(model.buffers()), with_uncalled(model, watch)
     found = ModelSummary(
-        layers, count(parameters), count(p for p in parameters if p.requires_grad), layers[0].mult_adds,
-        nbytes(tensors((args, named))), sum(each.output_bytes for each in layers), nbytes(parameters) + nbytes(buffers),
-        tuple(col_names), depth, col_width, tuple(row_settings))
+        layers,
+        count(parameters),
+        count(p for p in parameters if p.requires_grad),
+        layers[0].mult_adds,
+        nbytes(tensors((args, named))),
+        sum(each.output_bytes for each in layers),
+        nbytes(parameters) + nbytes(buffers),
+        tuple(col_names),
+        depth,
+        col_width,
+        tuple(row_settings),
+    )
     if verbose:
         print(found)
     return found

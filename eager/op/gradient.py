@@ -29,7 +29,7 @@ class Meta:
         return Meta(x.shape, x.dtype, x.device) if hasattr(x, "device") and hasattr(x, "dtype") else x
 
 
-_conjugate: list[Callable] = []     # the record `conj`, once it is defined
+_conjugate: list[Callable] = []  # the record `conj`, once it is defined
 
 
 def explicit(fn):

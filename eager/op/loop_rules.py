@@ -110,9 +110,7 @@ def reduce_loop(op) -> Callable:
 
 def prologue_operands(op, s, index, args, compute, result):
     """A prologue takes the record's parameters but `dim` and `keepdim`."""
-    return [
-        v for p, v in zip(op.params, operands(op, s, index, args, compute, result)) if p.name not in ("dim", "keepdim")
-    ]
+    return [v for p, v in zip(op.params, operands(op, s, index, args, compute, result)) if p.name not in ("dim", "keepdim")]
 
 
 def source_index(i, r, dims, keepdim, ndim) -> tuple:

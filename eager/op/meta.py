@@ -32,7 +32,7 @@ def broadcast_shapes(shapes, op="broadcast") -> tuple:
     """The common shape; error and text as PyTorch's."""
     out: tuple | list = ()
     for shape in shapes:
-        if len(shape) == len(out) and shape == out:         # (tuples of unlike length would ask whether their members are equal)
+        if len(shape) == len(out) and shape == out:  # (tuples of unlike length would ask whether their members are equal)
             continue
         if not out:
             out = tuple(shape)
@@ -61,8 +61,7 @@ def _broadcast(a, b, op, shapes) -> tuple:
 def raise_mismatch(op, k, n, m, shapes):
     shown = " and ".join(str(list(s)) for s in shapes)
     raise RuntimeError(
-        f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {k} "
-        f"({op}: shapes {shown})"
+        f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {k} ({op}: shapes {shown})"
     )
 
 
@@ -116,7 +115,7 @@ def cached_computation(op, args):
         elif code == 2 and a is not None:
             key.append(tuple([(x._dtype, x.ndim == 0) for x in a]))
         elif a.__class__ is int:
-            dtypes.of_number(a)                 # (refuses one that 64 bits do not hold)
+            dtypes.of_number(a)  # (refuses one that 64 bits do not hold)
             key.append(int)
         else:
             key.append(a if a.__class__ is dtypes.dtype else a.__class__)

@@ -59,7 +59,7 @@ def explicit(op, args):
     return None
 
 
-_BLOCK = type(native.empty((1 << 16,), np.dtype(np.float32)).base)    # what memory of the package's own belongs to
+_BLOCK = type(native.empty((1 << 16,), np.dtype(np.float32)).base)  # what memory of the package's own belongs to
 
 
 def wrap_outputs(op, args, found) -> tuple[Tensor, ...]:
@@ -124,9 +124,7 @@ class _Tracer:
     def __getattr__(self, name):
         if name not in PRIMS:
             raise AttributeError(name)
-        return lambda *args: _Traced(
-            name, tuple([a.name if isinstance(a, _Traced) and a.args is None else None for a in args])
-        )
+        return lambda *args: _Traced(name, tuple([a.name if isinstance(a, _Traced) and a.args is None else None for a in args]))
 
 
 def _operator(name):
@@ -168,10 +166,7 @@ def operand_arrays(op, args, compute) -> list:
             arrays.append(x)
         elif p.role == "tensors" and a is not None:
             arrays.append(
-                tuple(
-                    x._array if compute is None or not p.promotes else x._array.astype(compute.numpy, copy=False)
-                    for x in a
-                )
+                tuple(x._array if compute is None or not p.promotes else x._array.astype(compute.numpy, copy=False) for x in a)
             )
         elif p.is_tensor and a is not None:
             arrays.append(weak_number(array_of(a), compute))
@@ -189,7 +184,7 @@ def weak_number(a, compute):
     return a
 
 
-_DIVISIONS = frozenset(("floor_divide", "trunc_divide", "remainder", "fmod"))     # (compiled, n // 0 is 0)
+_DIVISIONS = frozenset(("floor_divide", "trunc_divide", "remainder", "fmod"))  # (compiled, n // 0 is 0)
 
 
 def run_map(op, args) -> tuple[Tensor, ...]:
@@ -201,8 +196,7 @@ def run_map(op, args) -> tuple[Tensor, ...]:
     arrays = operand_arrays(op, args, compute)
     if not tensors:
         arrays = [
-            np.asarray(a, (compute or types[0]).numpy) if p.is_tensor and is_number(a) else a
-            for p, a in zip(op.params, arrays)
+            np.asarray(a, (compute or types[0]).numpy) if p.is_tensor and is_number(a) else a for p, a in zip(op.params, arrays)
         ]
     if op.name in _DIVISIONS and compute.category == 1 and 0 not in sizes and not np.all(arrays[1]):
         raise RuntimeError("ZeroDivisionError")
@@ -241,9 +235,7 @@ class GridLoader:
             return np.asarray(self.array[tuple(index)])
         mask = np.asarray(mask)
         if not self.array.size:
-            return np.broadcast_to(
-                np.asarray(other, self.array.dtype), np.broadcast(mask, *index).shape if index else mask.shape
-            )
+            return np.broadcast_to(np.asarray(other, self.array.dtype), np.broadcast(mask, *index).shape if index else mask.shape)
         inside = tuple(np.where(mask, i, 0) for i in index)
         return np.where(mask, self.array[inside], np.asarray(other, self.array.dtype))
 
@@ -260,11 +252,7 @@ class WholeLoader:
 
 def loaders(op, args, kind=GridLoader) -> list:
     return [
-        kind(a)
-        if isinstance(a, Tensor)
-        else tuple(kind(x) for x in a)
-        if p.role == "tensors" and a is not None
-        else array_of(a)
+        kind(a) if isinstance(a, Tensor) else tuple(kind(x) for x in a) if p.role == "tensors" and a is not None else array_of(a)
         for p, a in zip(op.params, args)
     ]
 
@@ -273,8 +261,7 @@ def grid(sizes, before: int = 0, after: int = 0) -> tuple:
     """Broadcastable int64 index arrays over `sizes`, among `before` + len + `after` dimensions."""
     ndim = before + len(sizes) + after
     return tuple(
-        np.arange(n, dtype=np.int64).reshape([-1 if k == before + d else 1 for k in range(ndim)])
-        for d, n in enumerate(sizes)
+        np.arange(n, dtype=np.int64).reshape([-1 if k == before + d else 1 for k in range(ndim)]) for d, n in enumerate(sizes)
     )
 
 

@@ -69,13 +69,16 @@ class Param:
     def is_tensor(self) -> bool:
         return self.role in ("tensor", "tensor?")
 
+
 @data
 class Out:
     name: str = "out"
     differentiable: bool = True
     hidden: bool = False
 
+
 OPS: dict[str, Op] = {}
+
 
 @data(eq=False)
 class Op:
@@ -125,11 +128,7 @@ class Op:
             raise ValueError(f"an op named {self.name!r} is already defined")
         OPS[self.name] = self
         self.names.update({p.name: k for k, p in enumerate(self.params)})
-        _fill(
-            self,
-            "codes",
-            tuple([TENSOR if p.is_tensor else TENSORS if p.role == "tensors" else PLAIN for p in self.params]),
-        )
+        _fill(self, "codes", tuple([TENSOR if p.is_tensor else TENSORS if p.role == "tensors" else PLAIN for p in self.params]))
         if self.loop is None:
             _fill(self, "loop", derive_loop(self))
         if self.ranges is None and self.kind is Kind.REDUCE:
@@ -171,9 +170,7 @@ class Op:
         known = {p.name for p in self.params} | {"*"}
         for name in names:
             if name not in known:
-                raise ValueError(
-                    f"{self.name} has no parameter {name!r} (it has {', '.join(p.name for p in self.params)})"
-                )
+                raise ValueError(f"{self.name} has no parameter {name!r} (it has {', '.join(p.name for p in self.params)})")
 
         def add(fn):
             for name in names:
@@ -254,15 +251,19 @@ class Op:
         """Reduce: the value(s) of the outputs from the combined accumulator(s), in the result type(s)."""
         return finish(self, s, acc, args)
 
+
 def _fill(op: Op, name: str, value):
     object.__setattr__(op, name, value)
     return value
 
+
 _makers: list[Callable] = []
+
 
 def on_first_call(maker: Callable) -> None:
     """dispatch hands in what makes the call path of a record."""
     _makers.append(maker)
+
 
 def specialise(op: Op) -> Callable:
     """Make (once) the fast call path of a record; public functions and methods use this callable itself."""
@@ -270,17 +271,21 @@ def specialise(op: Op) -> Callable:
         op.cache["entry"] = _fill(op, "entry", _makers[-1](op))
     return op.cache["entry"]
 
+
 def find(name: str) -> Op:
     """The record of this name; in-place records are derived on demand."""
     if name not in OPS and name.endswith("_") and name[:-1] in OPS:
         return OPS[name[:-1]].inplace
     return OPS[name]
 
+
 def zeros(like):
     """A tensor of zeros with the sizes, type and device of a `Meta` or tensor."""
     return OPS["full"](tuple(like.shape), 0, like.dtype, like.device)
 
+
 # -- types, shared by the numpy path and code builders
+
 
 def _types(op, args):
     operands = [a for p, a in zip(op.params, args) if p.is_tensor and p.promotes and a is not None]
@@ -290,6 +295,7 @@ def _types(op, args):
     first = next((a.dtype for p, a in zip(op.params, args) if p.is_tensor and hasattr(a, "dtype")), None)
     given = next((a for p, a in zip(op.params, args) if p.name == "dtype"), None)
     return promoted_types(op.promote, operands, first, given)
+
 
 def _make_inplace(op: Op) -> Op:
     first = op.params[0].name
@@ -318,6 +324,7 @@ def _make_inplace(op: Op) -> Op:
     op.cache["inplace"] = new
     return new
 
+
 def _make_put(op: Op) -> Op:
     """`put(base, value, *args)`: a copy of `base` with `value` (a tensor of the view's sizes, or a number) written
     through the view. Its gradients are the same two: put(g, 0) for the base, the view of g for the value.
@@ -341,15 +348,18 @@ def _make_put(op: Op) -> Op:
     )
     return new
 
+
 def _put_grads(op: Op, put: Op, laid_out: Callable) -> None:
     rest = [("grad", 0), *[("param", k) for k in range(2, len(put.params))]]
     put.grads["base"] = Formula(put, lambda g, *args: put(laid_out(g), 0, *args), rest)
     put.grads["value"] = Formula(put, lambda g, *args: op(laid_out(g), *args), rest)
 
+
 def write_in_order(op: Op, contiguous: Callable) -> None:
     """Of a view whose rule holds for some layouts only, or means other elements in each: what was written was in order,
     while a gradient may lie as it likes, so it is put in order first."""
     _put_grads(op, op.put, contiguous)
+
 
 def _make_pure(op: Op) -> Op:
     outs = op.outputs + tuple(Out("new_" + name, differentiable=False, hidden=True) for name in op.mutates)
@@ -370,22 +380,10 @@ def _make_pure(op: Op) -> Op:
     )
     return _fill(op, "functional", new)
 
+
 # -- signatures
 
-_SIZE_NAMES = {
-    "size",
-    "sizes",
-    "shape",
-    "dim",
-    "dims",
-    "start",
-    "end",
-    "step",
-    "length",
-    "offset",
-    "split_size",
-    "index_dim",
-}
+_SIZE_NAMES = {"size", "sizes", "shape", "dim", "dims", "start", "end", "step", "length", "offset", "split_size", "index_dim"}
 _STATIC_NAMES = {
     "dtype",
     "device",
@@ -462,6 +460,7 @@ _ROLE_OF_TYPE = {
     "mask": "tensor",
 }
 
+
 def _role(annotation, name: str, default: Any, tensors_by_default: bool) -> str:
     if annotation is not _REQUIRED:
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
@@ -477,7 +476,9 @@ def _role(annotation, name: str, default: Any, tensors_by_default: bool) -> str:
         return "static"
     return "tensor?" if default is None else "tensor"
 
+
 _ROLES = ("tensor", "tensor?", "tensors", "scalar", "size", "static")
+
 
 def signature(
     fn: Callable, skip: int, roles: dict | None = None, tensors_by_default: bool = False, exclude: tuple = ()
@@ -492,10 +493,12 @@ def signature(
         found.append(Param(p.name, role, p.default, not masked))
     return tuple(found)
 
+
 def _outs(outputs) -> tuple[Out, ...]:
     if outputs is None:
         return (Out(),)
     return tuple(o if isinstance(o, Out) else Out(o) for o in outputs)
+
 
 def _decorator(make):
     """`@kind` and `@kind(option=...)`."""
@@ -507,6 +510,7 @@ def _decorator(make):
 
     decorate.__doc__ = make.__doc__
     return decorate
+
 
 def _record(fn, kind, params, *, name=None, outputs=None, meta=None, loop=None, **options) -> Op:
     return Op(
@@ -522,7 +526,9 @@ def _record(fn, kind, params, *, name=None, outputs=None, meta=None, loop=None, 
         **options,
     )
 
+
 # -- one decorator per kind
+
 
 @_decorator
 def pointwise(fn, *, roles=None, exclude=(), recompute=True, **options) -> Op:
@@ -531,12 +537,14 @@ def pointwise(fn, *, roles=None, exclude=(), recompute=True, **options) -> Op:
     """
     return _record(fn, Kind.MAP, signature(fn, 1, roles, True, exclude), recompute=recompute, **options)
 
+
 @_decorator
 def indexed(fn, *, meta, roles=None, exclude=(), **options) -> Op:
     """`def tril(s, i, x, diagonal)`: a Map that reads its index `i` and loads where it likes: tensors are loaders,
     `x(*index, mask=condition, other=0)`, with `x.shape` and `x.dtype`. `meta(*args)` gives the output's sizes."""
     params = signature(fn, 2, roles, False, exclude)
     return _record(fn, Kind.MAP, params, meta=meta, loop=lambda s, i, r, *args: fn(s, i, *args), **options)
+
 
 @_decorator
 def reduction(fn, *, combine, roles=None, exclude=(), **options) -> Op:
@@ -551,11 +559,13 @@ def reduction(fn, *, combine, roles=None, exclude=(), **options) -> Op:
         params += tuple(Param(n, "static", d) for n, d in (("dim", _REQUIRED), ("keepdim", False)) if n not in names)
     return _record(fn, Kind.REDUCE, params, combine=combine, **options)
 
+
 @_decorator
 def scan(fn, *, combine, roles=None, **options) -> Op:
     """`def cumsum(s, x)`: the prologue per element; `dim` (an int) is implied."""
     params = signature(fn, 1, roles) + (Param("dim", "static"),)
     return _record(fn, Kind.SCAN, params, combine=combine, **options)
+
 
 @_decorator
 def scatter(fn, *, ranges, roles=None, exclude=(), mode="set", **options) -> Op:
@@ -564,18 +574,16 @@ def scatter(fn, *, ranges, roles=None, exclude=(), mode="set", **options) -> Op:
     size (mode "set": the last in row-major order wins; "add", "mul", "max", "min": all that come to a place are combined).
     """
     params = signature(fn, 2, roles, False, exclude)
-    return _record(
-        fn, Kind.SCATTER, params, ranges=ranges, mode=mode, loop=lambda s, i, r, *args: fn(s, i, *args), **options
-    )
+    return _record(fn, Kind.SCATTER, params, ranges=ranges, mode=mode, loop=lambda s, i, r, *args: fn(s, i, *args), **options)
+
 
 @_decorator
 def view(fn, *, roles=None, loop=None, **options) -> Op:
     """`def permute(shape, strides, dims)` -> (sizes, strides, offset in elements relative to the input's).
     The record's parameters are (x, dims). `loop(s, i, r, x, *args)` where the rule is not affine in the strides."""
-    params = (Param("x"),) + tuple(
-        p if p.role != "tensor" else Param(p.name, "size", p.default) for p in signature(fn, 2, roles)
-    )
+    params = (Param("x"),) + tuple(p if p.role != "tensor" else Param(p.name, "size", p.default) for p in signature(fn, 2, roles))
     return _record(fn, Kind.VIEW, params, loop=loop, promote=options.pop("promote", "keep"), recompute=True, **options)
+
 
 @_decorator
 def random_op(fn, *, roles=None, meta=None, promote="dtype", exclude=(), **options) -> Op:
@@ -584,9 +592,8 @@ def random_op(fn, *, roles=None, meta=None, promote="dtype", exclude=(), **optio
     the size.
     """
     params = signature(fn, 2, roles, False, exclude) + (Param("generator", "static", None),)
-    return _record(
-        fn, Kind.RANDOM, params, meta=meta, promote=promote, draws=options.pop("draws", lambda *a: 1), **options
-    )
+    return _record(fn, Kind.RANDOM, params, meta=meta, promote=promote, draws=options.pop("draws", lambda *a: 1), **options)
+
 
 @_decorator
 def extern(fn, *, meta=None, roles=None, exclude=(), **options) -> Op:
@@ -594,6 +601,7 @@ def extern(fn, *, meta=None, roles=None, exclude=(), **options) -> Op:
     sizes.
     """
     return _record(fn, Kind.EXTERN, signature(fn, 0, roles, False, exclude), meta=meta, **options)
+
 
 @_decorator
 def composite(fn, *, roles=None, **options) -> Op:

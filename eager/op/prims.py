@@ -184,9 +184,7 @@ class Combine:
 
 
 def _lowest(dtype):
-    return (
-        -math.inf if dtype.is_floating_point else builtins.bool(0) if dtype is dtypes.bool else dtypes.iinfo(dtype).min
-    )
+    return -math.inf if dtype.is_floating_point else builtins.bool(0) if dtype is dtypes.bool else dtypes.iinfo(dtype).min
 
 
 def _highest(dtype):

@@ -34,9 +34,7 @@ def promote_types(a, b):
 
 def _promote_integers(a, b):
     if a in _UNSIGNED or b in _UNSIGNED:
-        raise RuntimeError(
-            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a} and {b}"
-        )
+        raise RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a} and {b}")
     if a.rank == b.rank:
         return dtypes.int16  # uint8 with int8
     return a if a.rank > b.rank else b
@@ -96,6 +94,7 @@ CLASSES = {
 
 def ordered(name, rule="same", text='"{}_cpu" not implemented for {!r}', bools=True):
     """The promotion `rule` for what needs an order of numbers; without `bools` for what truth values have not, either."""
+
     def promote(*operands):
         common = result_type(operands)
         if common is dtypes.bool and not bools:
@@ -103,6 +102,7 @@ def ordered(name, rule="same", text='"{}_cpu" not implemented for {!r}', bools=T
         if common is not None and common.is_complex:
             raise NotImplementedError(text.format(name, "ComplexFloat" if common is dtypes.complex64 else "ComplexDouble"))
         return CLASSES[rule](common)
+
     return promote
 
 

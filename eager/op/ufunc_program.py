@@ -15,15 +15,20 @@ from .prims import PRIMS
 from ..sizes import is_number
 from ..tensor import Tensor
 
-_OWN = _call.own_loops()          # loops of the native module that stand for numpy's (csrc/own.h)
+_OWN = _call.own_loops()  # loops of the native module that stand for numpy's (csrc/own.h)
 NUMBERS = {d: k for k, d in enumerate(dtypes.ALL)}
 _MOVED = frozenset(d for d in dtypes.ALL if d.category < 3 and d.itemsize >= 1) - {
-    dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.float8_e4m3fn, dtypes.float8_e5m2}
+    dtypes.uint16,
+    dtypes.uint32,
+    dtypes.uint64,
+    dtypes.float8_e4m3fn,
+    dtypes.float8_e5m2,
+}
 
 
-_SIGN_BITS = {np.absolute: "absolute e->e", np.negative: "negative e->e"}      # what changes a half's sign alone
-_LATER = frozenset(("add", "sub", "mul", "truediv", "neg"))          # of numbers: computed where they meet an array
-_TRUE = object()                  # a condition that always holds
+_SIGN_BITS = {np.absolute: "absolute e->e", np.negative: "negative e->e"}  # what changes a half's sign alone
+_LATER = frozenset(("add", "sub", "mul", "truediv", "neg"))  # of numbers: computed where they meet an array
+_TRUE = object()  # a condition that always holds
 
 
 class NotAProgram(Exception):
@@ -38,7 +43,7 @@ class Value:
 
     def __init__(self, builder, place, dtype, sample=None):
         self.builder, self.place, self.dtype, self.sample = builder, place, dtype, sample
-        self.origin = place[1] if place[0] == "arg" else None          # the operand whose zeros are the value's
+        self.origin = place[1] if place[0] == "arg" else None  # the operand whose zeros are the value's
 
     def __bool__(self):
         raise NotAProgram("the formula branches on a value")
@@ -57,8 +62,16 @@ def _special(name, swapped=False):
 
 
 for _name, _prim in dict(
-    add="add", sub="sub", mul="mul", truediv="truediv", floordiv="floordiv", mod="mod", pow="pow", lshift="shl",
-    rshift="shr", xor="bit_xor",
+    add="add",
+    sub="sub",
+    mul="mul",
+    truediv="truediv",
+    floordiv="floordiv",
+    mod="mod",
+    pow="pow",
+    lshift="shl",
+    rshift="shr",
+    xor="bit_xor",
 ).items():
     setattr(Value, f"__{_name}__", _special(_prim))
     setattr(Value, f"__r{_name}__", _special(_prim, True))
@@ -123,8 +136,9 @@ class Builder:
             return self.apply_ufunc(np.reciprocal, self.apply_ufunc(np.sqrt, values[0]))
         if type(function) is not np.ufunc:
             return self.apply_own(name, values)
-        if name in ("floordiv", "mod", "pow") and not any(sample(v).dtype.kind == "f" for v in values if isinstance(v, Value)
-                                                          and v.dtype is not None):
+        if name in ("floordiv", "mod", "pow") and not any(
+            sample(v).dtype.kind == "f" for v in values if isinstance(v, Value) and v.dtype is not None
+        ):
             self.refuse_zeros(name, values[1])
         return self.apply_ufunc(function, *values)
 
@@ -258,7 +272,7 @@ def on_direction(builder, result, out):
     half = widened(builder, result)
     if len(half) != 1 or [len(step[2]) for step in builder.steps] != [1, 2, 1, 3] or out.place != builder.steps[3][3]:
         return None
-    (x, source), = half.items()
+    ((x, source),) = half.items()
     _, (same, _, compared, known), (sign, _, signed, found), (choice, _, (condition, value, other), _) = builder.steps
     told = same is np.equal and compared == (x, x) and sign == "sign f->f" and signed == (x,)
     zero = other[0] == "const" and builder.constants[other[1]] == 0
@@ -289,8 +303,12 @@ def on_choice(builder, result, out):
     if not any(place in half for place in choices) or any(place[0] == "temp" and place not in half for place in choices):
         return None
     steps.pop()
-    halves = [Value(builder, half[place], result.numpy) if place in half
-              else builder.move(Value(builder, place, np.dtype(np.float32)), result.numpy) for place in choices]
+    halves = [
+        Value(builder, half[place], result.numpy)
+        if place in half
+        else builder.move(Value(builder, place, np.dtype(np.float32)), result.numpy)
+        for place in choices
+    ]
     out = builder.emit(-1, 2, [Value(builder, condition, np.dtype(bool)), *halves], result.numpy)
     read = {place for _, _, places, _ in steps for place in places}
     builder.steps = [step for step in steps if step[3] in read or step[3] == out.place]
@@ -299,8 +317,11 @@ def on_choice(builder, result, out):
 
 def widened(builder, result):
     """Of the halves of the result's type that are operands: where their floats are -> the operand."""
-    return {target: places[0] for what, to, places, target in builder.steps
-            if type(what) is int and what == NUMBERS[result] and to == NUMBERS[dtypes.float32] and places[0][0] == "arg"}
+    return {
+        target: places[0]
+        for what, to, places, target in builder.steps
+        if type(what) is int and what == NUMBERS[result] and to == NUMBERS[dtypes.float32] and places[0][0] == "arg"
+    }
 
 
 def instead(builder, result, name, places):

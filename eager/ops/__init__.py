@@ -1,8 +1,24 @@
 """All op records, by family. Importing this package registers them in `OPS`."""
 
 from . import (
-    activations, arithmetic, attention, checks, creation, elementary, indexing, losses, normalization, optimizer, sorting,
-    products, random, rearrange, recurrent, reduce, repeat, views,
+    activations,
+    arithmetic,
+    attention,
+    checks,
+    creation,
+    elementary,
+    indexing,
+    losses,
+    normalization,
+    optimizer,
+    sorting,
+    products,
+    random,
+    rearrange,
+    recurrent,
+    reduce,
+    repeat,
+    views,
 )
 from . import adaptive, batch_norm, padding, pooling, resampling, im2col
 from . import convolution

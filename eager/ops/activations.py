@@ -92,6 +92,7 @@ def _(g_out, g, x):
 
 # -- gelu
 
+
 @pointwise(promote="float")
 def gelu(s, x):
     return x * 0.5 * (1.0 + s.erf(x * _SQRT_HALF))
@@ -175,6 +176,7 @@ for _op in (silu_backward, gelu_backward, gelu_tanh_backward):
 
 
 # -- others
+
 
 @pointwise(promote="float")
 def softplus(s, x, beta: scalar = 1.0, threshold: scalar = 20.0):
@@ -317,19 +319,24 @@ hardswish_backward.samples(lambda make: [(make(3, 4), make(3, 4)), (make(), make
 
 # -- softmax
 
+
 def _by_rows(write, x, dim, *others):
     """The array that write(out, x, *others) fills, in chunks of rows that fit a core's cache, for a last dim of contiguous
     memory; NotImplemented otherwise."""
     arrays = (x, *others)
-    if dim != x.ndim - 1 or x.dtype not in (np.float32, np.float64) or x.size == 0 or \
-            not all(a.flags.c_contiguous and a.dtype == x.dtype for a in arrays):
+    if (
+        dim != x.ndim - 1
+        or x.dtype not in (np.float32, np.float64)
+        or x.size == 0
+        or not all(a.flags.c_contiguous and a.dtype == x.dtype for a in arrays)
+    ):
         return NotImplemented
     out = kernels.empty(x.shape, x.dtype)
     flat = [a.reshape(-1, x.shape[-1]) for a in (out, *arrays)]
     step = max(1, (1 << 16) // x.shape[-1])
     with np.errstate(all="ignore"):
         for k in range(0, len(flat[0]), step):
-            write(*(a[k:k + step] for a in flat))
+            write(*(a[k : k + step] for a in flat))
     return out
 
 
@@ -350,6 +357,7 @@ def _(x, dim):
         np.subtract(x, np.maximum.reduce(x, -1, keepdims=True), out=out)
         np.exp(out, out=out)
         out /= np.add.reduce(out, -1, keepdims=True)
+
     return _by_rows(write, x, dim)
 
 
@@ -372,6 +380,7 @@ def _(g, y, dim):
     def write(out, y, g):
         np.multiply(g, y, out=out)
         out -= y * np.add.reduce(out, -1, keepdims=True)
+
     return _by_rows(write, y, dim, g)
 
 
@@ -390,6 +399,7 @@ def _(x, dim):
     def write(out, x):
         np.subtract(x, np.maximum.reduce(x, -1, keepdims=True), out=out)
         out -= np.log(np.add.reduce(np.exp(out), -1, keepdims=True))
+
     return _by_rows(write, x, dim)
 
 
@@ -406,8 +416,17 @@ def log_softmax_backward(g, y, dim: static):
 
 log_softmax_backward.native(row_kernels.log_softmax_backward)
 for _op in (softmax, log_softmax):
-    _op.samples(lambda make: [(make(3, 4), 1), (make(3, 4), 0), (make(2, 3, 4), 1), (make(5), 0), (make(4, 3).t(), 1),
-                              (make(2, 3).to(dtypes.bfloat16), 1), (make(0, 3), 1)])
+    _op.samples(
+        lambda make: [
+            (make(3, 4), 1),
+            (make(3, 4), 0),
+            (make(2, 3, 4), 1),
+            (make(5), 0),
+            (make(4, 3).t(), 1),
+            (make(2, 3).to(dtypes.bfloat16), 1),
+            (make(0, 3), 1),
+        ]
+    )
 for _op in (softmax_backward, log_softmax_backward):
     _op.samples(lambda make: [(make(3, 4), make.positive(3, 4), 1), (make(2, 3, 2), make.positive(2, 3, 2), 1)])
 
@@ -422,6 +441,7 @@ glu.samples(lambda make: [(make(3, 4), 1), (make(2, 3), 0)])
 
 
 # -- dropout
+
 
 @composite(outputs=("out", Out("keep", differentiable=False, hidden=True)), draws=lambda *args: 1)
 def dropout(x, p: scalar):
@@ -447,8 +467,7 @@ def _(g, keep, p):
     return masked_scale(g, keep, _scale(p))
 
 
-dropout.samples(lambda make: [(make(3, 4), 0.3), (make(2, 3, 2), 0.5), (make(0, 2), 0.5), (make(4, 3).t(), 0.1),
-                              (make(5), 1.0)])
+dropout.samples(lambda make: [(make(3, 4), 0.3), (make(2, 3, 2), 0.5), (make(0, 2), 0.5), (make(4, 3).t(), 0.1), (make(5), 1.0)])
 
 
 @pointwise(promote="first", exclude=("keep",))

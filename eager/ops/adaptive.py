@@ -22,17 +22,18 @@ from .views import reshape
 
 
 def _sizes(x, output_size):
-    return tuple(x.shape[:len(x.shape) - len(output_size)]) + tuple(output_size)
+    return tuple(x.shape[: len(x.shape) - len(output_size)]) + tuple(output_size)
 
 
 def _spatial(x, output_size):
-    return tuple(x.shape[len(x.shape) - len(output_size):])
+    return tuple(x.shape[len(x.shape) - len(output_size) :])
 
 
 def _extents(inputs, outputs):
     """The longest window of each dim."""
-    return tuple((n + m - 1) // m + (0 if type(n) is int and type(m) is int and n % m == 0 else 1)
-                 for n, m in zip(inputs, outputs))
+    return tuple(
+        (n + m - 1) // m + (0 if type(n) is int and type(m) is int and n % m == 0 else 1) for n, m in zip(inputs, outputs)
+    )
 
 
 def _spans(inputs, outputs):
@@ -50,8 +51,8 @@ def end_of(o, n, m):
 
 def _window(s, i, r, x, output_size):
     """The input's index and a mask."""
-    lead, inside, index = i[:len(i) - len(output_size)], None, []
-    for o, k, n, m in zip(i[len(lead):], r, _spatial(x, output_size), output_size):
+    lead, inside, index = i[: len(i) - len(output_size)], None, []
+    for o, k, n, m in zip(i[len(lead) :], r, _spatial(x, output_size), output_size):
         at = start_of(o, n, m) + k
         index.append(at)
         fits = s.lt(s.index(at), s.index(end_of(o, n, m)))
@@ -64,8 +65,12 @@ def _sum_load(s, i, r, x, output_size):
     return x(*index, mask=inside, other=0)
 
 
-@reduction(combine="sum", loop=_sum_load, ranges=lambda x, output_size: _extents(_spatial(x, output_size), output_size),
-           meta=lambda x, output_size: image_like(x, _sizes(x, output_size)))
+@reduction(
+    combine="sum",
+    loop=_sum_load,
+    ranges=lambda x, output_size: _extents(_spatial(x, output_size), output_size),
+    meta=lambda x, output_size: image_like(x, _sizes(x, output_size)),
+)
 def windows_sum(s, x, output_size: size):
     return x
 
@@ -112,17 +117,16 @@ def _(g, x: Meta, output_size):
 
 
 def _along(x, dim, n):
-    return image_like(x, (*x.shape[:dim], n, *x.shape[dim + 1:]))
+    return image_like(x, (*x.shape[:dim], n, *x.shape[dim + 1 :]))
 
 
 def _interval_load(s, i, r, x, dim, size):
     n, o = x.shape[dim], i[dim]
     at = start_of(o, n, size) + r[0]
-    return x(*i[:dim], at, *i[dim + 1:], mask=s.lt(s.index(at), s.index(end_of(o, n, size))), other=0)
+    return x(*i[:dim], at, *i[dim + 1 :], mask=s.lt(s.index(at), s.index(end_of(o, n, size))), other=0)
 
 
-@reduction(combine="sum", loop=_interval_load, meta=_along,
-           ranges=lambda x, dim, size: _extents((x.shape[dim],), (size,)))
+@reduction(combine="sum", loop=_interval_load, meta=_along, ranges=lambda x, dim, size: _extents((x.shape[dim],), (size,)))
 def intervals_sum(s, x, dim: static, size: size):
     """`adaptive_sum` along one dim."""
     return x
@@ -170,11 +174,12 @@ def _spread_load(s, i, r, slope, dim, size):
     p, m = i[dim], slope.shape[dim]
     o = (p * m) // size + r[0]
     fits = s.logical_and(s.lt(s.index(o), s.index(m)), s.lt(s.index(o * size), s.index((p + 1) * m)))
-    return slope(*i[:dim], o, *i[dim + 1:], mask=fits, other=0)
+    return slope(*i[:dim], o, *i[dim + 1 :], mask=fits, other=0)
 
 
-@reduction(combine="sum", loop=_spread_load, meta=_along,
-           ranges=lambda slope, dim, size: ((slope.shape[dim] + size - 1) // size + 1,))
+@reduction(
+    combine="sum", loop=_spread_load, meta=_along, ranges=lambda slope, dim, size: ((slope.shape[dim] + size - 1) // size + 1,)
+)
 def intervals_spread(s, slope, dim: static, size: size):
     """`adaptive_spread` along one dim."""
     return slope
@@ -199,7 +204,7 @@ def _(g, slope: Meta, dim):
 def adaptive_scale(s, i, x, sizes: size):
     """A sum divided by the number of inputs of its window."""
     count = None
-    for o, n, m in zip(i[len(i) - len(sizes):], sizes, _spatial(x, sizes)):
+    for o, n, m in zip(i[len(i) - len(sizes) :], sizes, _spatial(x, sizes)):
         length = s.cast(s.index(end_of(o, n, m) - start_of(o, n, m)), x.dtype.compute)
         count = length if count is None else count * length
     return x(*i) / s.cast(count, x.dtype)
@@ -208,7 +213,7 @@ def adaptive_scale(s, i, x, sizes: size):
 @adaptive_scale.numpy
 def _(x, sizes):
     out = empty_image(x, x.shape)
-    return np.divide(x, _counts(sizes, x.shape[x.ndim - len(sizes):], x.dtype), out=out)
+    return np.divide(x, _counts(sizes, x.shape[x.ndim - len(sizes) :], x.dtype), out=out)
 
 
 @functools.lru_cache(256)
@@ -253,8 +258,15 @@ def _(g, x: Meta, output_size):
     return back(adaptive_spread(adaptive_scale(single(tidy(g)), sizes), sizes), x)
 
 
-adaptive_sum.samples(lambda make: [(make(2, 3, 5, 7), (3, 4)), (make(2, 6), (4,)), (make(2, 3, 4, 4), (2, 2)),
-                                   (make(1, 4, 4, 3).permute(0, 3, 1, 2), (3, 1)), (make(1, 2, 3), (5,))])
+adaptive_sum.samples(
+    lambda make: [
+        (make(2, 3, 5, 7), (3, 4)),
+        (make(2, 6), (4,)),
+        (make(2, 3, 4, 4), (2, 2)),
+        (make(1, 4, 4, 3).permute(0, 3, 1, 2), (3, 1)),
+        (make(1, 2, 3), (5,)),
+    ]
+)
 windows_sum.samples(lambda make: [(make(2, 3, 4, 4), (2, 2)), (make(2, 6), (3,))])
 intervals_sum.samples(lambda make: [(make(2, 7, 3), 1, 3), (make(2, 5), 1, 4), (make(1, 3), 1, 5)])
 intervals_spread.samples(lambda make: [(make(2, 3, 4), 1, 7), (make(2, 4), 1, 6), (make(1, 5), 1, 3)])
@@ -264,6 +276,7 @@ adaptive_avg_pool.samples(lambda make: [(make(2, 3, 5, 7), (3, 4)), (make(2, 6),
 
 
 # -- maxima
+
 
 def _lowest(dtype):
     return COMBINES["max"].identity(dtype)
@@ -279,8 +292,13 @@ def _max_meta(x, output_size):
     return image_like(x, sizes), image_like(x, sizes, dtypes.int64)
 
 
-@reduction(combine="argmax", loop=_max_load, outputs=("values", Out("place", differentiable=False)), meta=_max_meta,
-           ranges=lambda x, output_size: _spans(_spatial(x, output_size), output_size))
+@reduction(
+    combine="argmax",
+    loop=_max_load,
+    outputs=("values", Out("place", differentiable=False)),
+    meta=_max_meta,
+    ranges=lambda x, output_size: _spans(_spatial(x, output_size), output_size),
+)
 def adaptive_max_pool(s, x, output_size: size):
     return x
 
@@ -296,8 +314,14 @@ def _(x, output_size):
     values = kernels.empty(_sizes(x, output_size), x.dtype)
     places = kernels.empty(values.shape, np.dtype(np.int64))
     ones = (1,) * (3 - n)
-    kernels.run("adaptive_max", x.dtype, _numel(x.shape[:x.ndim - n]), kernels.grain_of(_numel(sizes)), (values, places, x),
-             (*ones, *sizes, *ones, *output_size, *ones, *steps))
+    kernels.run(
+        "adaptive_max",
+        x.dtype,
+        _numel(x.shape[: x.ndim - n]),
+        kernels.grain_of(_numel(sizes)),
+        (values, places, x),
+        (*ones, *sizes, *ones, *output_size, *ones, *steps),
+    )
     return values, places
 
 
@@ -308,8 +332,16 @@ def _(c, outs, x, output_size):
         return None
     ones = (1,) * (3 - n)
     numbers = (*ones, *sizes, *ones, *output_size, *ones, *contiguous_strides(_spans(sizes, output_size)))
-    return kernel_calls.Job("adaptive_max", kernel_calls.TYPES[x.dtype.name], _numel(x.shape[:len(x.shape) - n]), _numel(sizes),
-                     (*outs, c.rows(x)), numbers),
+    return (
+        kernel_calls.Job(
+            "adaptive_max",
+            kernel_calls.TYPES[x.dtype.name],
+            _numel(x.shape[: len(x.shape) - n]),
+            _numel(sizes),
+            (*outs, c.rows(x)),
+            numbers,
+        ),
+    )
 
 
 @adaptive_max_pool.grad("x")
@@ -322,7 +354,7 @@ def _(g, x: Meta, place, output_size):
 
 def put_at(x, indices, shape, n):
     """Zeros of `shape` with x added at flat indices into its last n dims."""
-    base = full(shape[:len(shape) - n] + (_numel(shape[len(shape) - n:]),), 0, x.dtype, x.device)
+    base = full(shape[: len(shape) - n] + (_numel(shape[len(shape) - n :]),), 0, x.dtype, x.device)
     added = scatter_add(base, len(base.shape) - 1, flat_last(indices, n), flat_last(x, n))
     return reshape(added, shape)
 
@@ -339,7 +371,7 @@ def adaptive_indices(s, i, place: mask, sizes: size):
     """Flat indices into the pooled dims, from positions in windows."""
     rest, flat = place(*i), None
     outputs = _spatial(place, sizes)
-    o, extents = i[len(i) - len(sizes):], _spans(sizes, outputs)
+    o, extents = i[len(i) - len(sizes) :], _spans(sizes, outputs)
     for d in reversed(range(len(sizes))):
         k = rest % extents[d] if d else rest
         rest = rest // extents[d]
@@ -348,6 +380,12 @@ def adaptive_indices(s, i, place: mask, sizes: size):
     return flat
 
 
-adaptive_max_pool.samples(lambda make: [(make(2, 3, 5, 7), (3, 4)), (make(2, 6), (4,)), (make(2, 3, 4, 4), (2, 2)),
-                                        (make(1, 4, 4, 3).permute(0, 3, 1, 2), (3, 1))])
+adaptive_max_pool.samples(
+    lambda make: [
+        (make(2, 3, 5, 7), (3, 4)),
+        (make(2, 6), (4,)),
+        (make(2, 3, 4, 4), (2, 2)),
+        (make(1, 4, 4, 3).permute(0, 3, 1, 2), (3, 1)),
+    ]
+)
 adaptive_indices.samples(lambda make: [(make.ints(9, 2, 3, 4), (5, 7)), (make.ints(2, 3, 4), (8,))])

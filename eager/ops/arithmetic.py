@@ -127,6 +127,7 @@ def _(g, a, b):
 
 # -- sums of scaled terms: operands meet in one type before they are multiplied, and halves are rounded once
 
+
 @pointwise
 def add_scaled(s, a, b, factor: scalar):
     return a + b * factor
@@ -204,10 +205,21 @@ def _(g, x, end):
     return mul(g, sub(end, x))
 
 
-add_scaled.samples(lambda make: [(make(3, 4), make(4), 0.5), (make(2, 3), make(2, 1), 2), (make.ints(5, 3), make.ints(4, 3), 2),
-                                 (make(0, 3), make(3), 1.5)])
-addcmul.samples(lambda make: [(make(3, 4), make(4), make(3, 1), 0.5), (make(2), make(2), make(), 2),
-                              (make.ints(5, 3), make.ints(4, 3), make.ints(3, 3), 2)])
+add_scaled.samples(
+    lambda make: [
+        (make(3, 4), make(4), 0.5),
+        (make(2, 3), make(2, 1), 2),
+        (make.ints(5, 3), make.ints(4, 3), 2),
+        (make(0, 3), make(3), 1.5),
+    ]
+)
+addcmul.samples(
+    lambda make: [
+        (make(3, 4), make(4), make(3, 1), 0.5),
+        (make(2), make(2), make(), 2),
+        (make.ints(5, 3), make.ints(4, 3), make.ints(3, 3), 2),
+    ]
+)
 addcdiv.samples(lambda make: [(make(3, 4), make(4), make.positive(3, 1), 0.5), (make(2), make(2), make.positive(2), 2)])
 lerp.samples(lambda make: [(make(3, 4), make(4), 0.25), (make(3, 4), make(3, 1), 0.75), (make(2, 3), make(3), make(2, 1))])
 for _op in (add, sub, mul):
@@ -267,8 +279,11 @@ def _(g, x):
     return mul(g, OPS["sgn"](x) if x.dtype.is_complex else sign(x))
 
 
-@pointwise(promote=ordered("sign", text="Unlike NumPy, torch.sign is not intended to support complex numbers. Please use "
-                                        "torch.sgn instead."))
+@pointwise(
+    promote=ordered(
+        "sign", text="Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+    )
+)
 def sign(s, x):
     """0 for NaN."""
     return s.where(x == x, s.sign(x), 0)
@@ -276,7 +291,7 @@ def sign(s, x):
 
 @sign.grad("x")
 def _(g):
-    return zeros(g)                 # (whatever g is)
+    return zeros(g)  # (whatever g is)
 
 
 @pointwise
@@ -300,6 +315,7 @@ sign.samples(lambda make: unary(make, positive=True))
 
 
 # -- extremes
+
 
 @pointwise(promote=ordered("maximum"))
 def maximum(s, a, b):
@@ -375,11 +391,18 @@ def _(g, x, min, max):
 
 @clamp.samples
 def _(make):
-    return [(make(3, 4), -0.5, 0.5), (make(2, 3), None, 0.25), (make(4), 0.0, None), (make(3, 4), make(4), None),
-            (make.ints(9, 5), 2, 6), (make(0, 2), -1.0, 1.0)]
+    return [
+        (make(3, 4), -0.5, 0.5),
+        (make(2, 3), None, 0.25),
+        (make(4), 0.0, None),
+        (make(3, 4), make(4), None),
+        (make.ints(9, 5), 2, 6),
+        (make(0, 2), -1.0, 1.0),
+    ]
 
 
 # -- choices
+
 
 @pointwise
 def where(s, condition: mask, a, b):
@@ -398,9 +421,13 @@ def _(g, condition):
 
 @where.samples
 def _(make):
-    return [(make.bools(3, 4), make(3, 4), make(4)), (make.bools(4), make(3, 1), 0.0),
-            (make.bools(2, 1), 1.0, make(2, 3)),
-            (make.bools(0, 3), make(0, 3), make(3)), (make.bools(2), make.ints(5, 2), make(2))]
+    return [
+        (make.bools(3, 4), make(3, 4), make(4)),
+        (make.bools(4), make(3, 1), 0.0),
+        (make.bools(2, 1), 1.0, make(2, 3)),
+        (make.bools(0, 3), make(0, 3), make(3)),
+        (make.bools(2), make.ints(5, 2), make(2)),
+    ]
 
 
 @pointwise(promote="first")
@@ -420,20 +447,25 @@ def _(g, mask):
 
 @masked_fill.samples
 def _(make):
-    return [(make(3, 4), make.bools(4), 0.5), (make(2, 3), make.bools(2, 1), float("-inf")),
-            (make(3), make.bools(3), make()),
-            (make(0, 3), make.bools(3), 1.0), (make.ints(5, 3), make.bools(3), 7)]
+    return [
+        (make(3, 4), make.bools(4), 0.5),
+        (make(2, 3), make.bools(2, 1), float("-inf")),
+        (make(3), make.bools(3), make()),
+        (make(0, 3), make.bools(3), 1.0),
+        (make.ints(5, 3), make.bools(3), 7),
+    ]
 
 
 # -- comparisons: no gradient
 
+
 def _comparison(name):
     def compare(s, a, b):
         return getattr(s, name)(a, b)
+
     compare.__name__ = name
     record = pointwise(compare, promote="bool" if name in ("eq", "ne") else ordered(name, "bool"))
-    record.samples(lambda make: binary(make) + [(make.ints(3, 4), 1), (make.ints(3, 4), make.ints(3, 4)),
-                                                (make(3), make(3) > 0)])
+    record.samples(lambda make: binary(make) + [(make.ints(3, 4), 1), (make.ints(3, 4), make.ints(3, 4)), (make(3), make(3) > 0)])
     return record
 
 
@@ -467,11 +499,13 @@ logical_not.samples(lambda make: [(make.bools(3, 4),), (make.ints(2, 5),), (make
 
 def whole(name, least=0):
     """The promotion of what only bool and integers can do; `least` 1: only integers."""
+
     def rule(*operands):
         common = result_type(operands)
         if not least <= common.category < 2:
             raise NotImplementedError(f"{name}: not implemented for {common}, only for {'' if least else 'bool and '}integers")
         return common, common
+
     return rule
 
 
@@ -506,14 +540,14 @@ def right_shift(s, a, b):
 
 
 for _op in (bitwise_and, bitwise_or, bitwise_xor):
-    _op.samples(lambda make: [(make.bools(3, 4), make.bools(4)), (make.ints(9, 5), make.ints(9, 3, 5)),
-                              (make.ints(9, 2), 3)])
+    _op.samples(lambda make: [(make.bools(3, 4), make.bools(4)), (make.ints(9, 5), make.ints(9, 3, 5)), (make.ints(9, 2), 3)])
 bitwise_not.samples(lambda make: [(make.bools(3, 4),), (make.ints(9, 5),)])
 for _op in (left_shift, right_shift):
     _op.samples(lambda make: [(make.ints(9, 5), make.ints(4, 3, 5)), (make.ints(9, 2), 3)])
 
 
 # -- types
+
 
 @pointwise(promote="dtype")
 def cast(s, x, dtype: static):
@@ -560,9 +594,15 @@ def _(g):
 
 @cast.samples
 def _(make):
-    return [(make(3, 4), dtypes.float64), (make(2, 3), dtypes.bfloat16), (make(2, 3), dtypes.int64),
-            (make.ints(5, 3), dtypes.float32),
-            (make.bools(4), dtypes.float32), (make(3), dtypes.bool), (make(0, 2), dtypes.float32)]
+    return [
+        (make(3, 4), dtypes.float64),
+        (make(2, 3), dtypes.bfloat16),
+        (make(2, 3), dtypes.int64),
+        (make.ints(5, 3), dtypes.float32),
+        (make.bools(4), dtypes.float32),
+        (make(3), dtypes.bool),
+        (make(0, 2), dtypes.float32),
+    ]
 
 
 @pointwise
@@ -594,16 +634,16 @@ def copy(s, x, source):
     return source
 
 
-copy.inplace.cache["small"] = "copy_"        # the native path for small tensors (csrc/writes.cpp)
+copy.inplace.cache["small"] = "copy_"  # the native path for small tensors (csrc/writes.cpp)
 
 
 @copy.inplace.numpy
 def _(x, source):
     if type(source) is int and x.dtype.kind in "iu":
-        source = np.asarray(source).astype(x.dtype)         # wraps around, as in C
+        source = np.asarray(source).astype(x.dtype)  # wraps around, as in C
     same = isinstance(source, np.ndarray) and source.ndim and source.dtype == x.dtype and not np.may_share_memory(x, source)
     if not (same and copy_gather.copy_into(x, np.broadcast_to(source, x.shape))):
-        with np.errstate(over="ignore", invalid="ignore"):      # what the type does not hold is infinite or whatever C gives
+        with np.errstate(over="ignore", invalid="ignore"):  # what the type does not hold is infinite or whatever C gives
             np.copyto(x, source, casting="unsafe")
 
 

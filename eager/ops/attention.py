@@ -26,8 +26,7 @@ from .views import transpose
 INFINITY = float("inf")
 
 
-@indexed(meta=lambda length, width, device: (length, width), promote=lambda *operands: (None, dtypes.bool),
-         recompute=True)
+@indexed(meta=lambda length, width, device: (length, width), promote=lambda *operands: (None, dtypes.bool), recompute=True)
 def causal_mask(s, i, length: size, width: size, device=None):
     """True on and below the diagonal from the top left corner."""
     return s.le(s.index(i[1]), s.index(i[0]))
@@ -52,8 +51,7 @@ def _(g, allowed):
     return where(allowed, g, 0.0)
 
 
-hide.samples(lambda make: [(make(3, 4), make.positive(4) > 0), (make(3, 4), make.bools(3, 4)),
-                           (make(2, 3, 4), make.bools(4))])
+hide.samples(lambda make: [(make(3, 4), make.positive(4) > 0), (make(3, 4), make.bools(3, 4)), (make(2, 3, 4), make.bools(4))])
 
 
 def scores_of(q, k, mask, causal, scale):
@@ -75,9 +73,11 @@ def weights_of(scores, lse):
     return exp(sub(scores, where(eq(lse, -INFINITY), 0.0, lse)))
 
 
-@composite(outputs=("out", Out("lse", differentiable=False, hidden=True),
-                    Out("keep", differentiable=False, hidden=True)),
-           draws=lambda q, k, v, mask, p, causal, scale: 0 if p == 0 else 1, template="attention")
+@composite(
+    outputs=("out", Out("lse", differentiable=False, hidden=True), Out("keep", differentiable=False, hidden=True)),
+    draws=lambda q, k, v, mask, p, causal, scale: 0 if p == 0 else 1,
+    template="attention",
+)
 def attention(q, k: tensor, v, mask: optional, p: scalar, causal: static, scale: scalar):
     """q, k, v of equal batch sizes; `mask` is None, boolean (True: attend) or added to the scores. `keep` is the
     dropout mask (an empty tensor without dropout)."""
@@ -122,8 +122,7 @@ def _(q, k, v, mask, p, causal, scale):
     if not 3 <= q.ndim <= 4 or not kernels.eligible(q, k, v, mask):
         return NotImplemented
     keep = np.ones(0, bool) if p == 0 else _drawn_mask(q.shape[:-1] + k.shape[-2:-1], p)
-    out, lse = kernels.forward(_ready(q), _ready(k), _ready(v), mask, keep if p else None, causal, scale,
-                               _kept_scale(p))
+    out, lse = kernels.forward(_ready(q), _ready(k), _ready(v), mask, keep if p else None, causal, scale, _kept_scale(p))
     return out.reshape(q.shape[:-1] + v.shape[-1:]), lse.reshape(q.shape[:-1] + (1,)), keep
 
 
@@ -212,14 +211,12 @@ def _gradients(g, q, k, v, mask, p, causal, scale, lse, keep, needs):
         product = mul(slope, weights)
         slope = sub(product, mul(weights, sum_dims(product, (len(product.shape) - 1,), True)))
         scaled = back(mul(slope, scale), q)
-        grads.update(q=gemm(scaled, k), k=gemm(_t(scaled), q),
-                     mask=None if mask is None or mask.dtype is dtypes.bool else slope)
+        grads.update(q=gemm(scaled, k), k=gemm(_t(scaled), q), mask=None if mask is None or mask.dtype is dtypes.bool else slope)
     return grads
 
 
 @composite(outputs=("q", "k", "v"))
-def attention_backward(g, q, k: tensor, v, mask: optional, keep: tensor, lse, p: scalar, causal: static,
-                       scale: scalar):
+def attention_backward(g, q, k: tensor, v, mask: optional, keep: tensor, lse, p: scalar, causal: static, scale: scalar):
     """The gradients of q, k and v."""
     grads = _gradients(g, q, k, v, mask, p, causal, scale, lse, keep, {"q", "k", "v"})
     return grads["q"], grads["k"], grads["v"]
@@ -227,11 +224,16 @@ def attention_backward(g, q, k: tensor, v, mask: optional, keep: tensor, lse, p:
 
 @attention_backward.native
 def _(g, q, k, v, mask, keep, lse, p, causal, scale):
-    if not 3 <= q.ndim <= 4 or not kernels.eligible(q, k, v, mask) or g.dtype != q.dtype \
-            or q.dtype not in (np.float32, np.float64):
+    if (
+        not 3 <= q.ndim <= 4
+        or not kernels.eligible(q, k, v, mask)
+        or g.dtype != q.dtype
+        or q.dtype not in (np.float32, np.float64)
+    ):
         return NotImplemented
-    grads = kernels.backward(*(_ready(x) for x in (g, q, k, v)), mask, keep if p else None,
-                             np.ascontiguousarray(lse), causal, scale, _kept_scale(p))
+    grads = kernels.backward(
+        *(_ready(x) for x in (g, q, k, v)), mask, keep if p else None, np.ascontiguousarray(lse), causal, scale, _kept_scale(p)
+    )
     return tuple(a.reshape(x.shape) for a, x in zip(grads, (q, k, v)))
 
 
@@ -246,23 +248,39 @@ def _(c, outs, g, q, k, v, mask, keep, lse, p, causal, scale):
 @attention.samples
 def _(make):
     scale = 1.0 / math.sqrt(3)
-    return [(make(2, 4, 3), make(2, 5, 3), make(2, 5, 2), None, 0.0, False, scale),
-            (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, 0.0, True, scale),
-            (make(1, 2, 4, 3), make(1, 2, 4, 3), make(1, 2, 4, 3), make.bools(4, 4), 0.0, False, 0.5),
-            (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), make(4, 4), 0.0, False, scale),
-            (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, 0.3, True, scale)]
+    return [
+        (make(2, 4, 3), make(2, 5, 3), make(2, 5, 2), None, 0.0, False, scale),
+        (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, 0.0, True, scale),
+        (make(1, 2, 4, 3), make(1, 2, 4, 3), make(1, 2, 4, 3), make.bools(4, 4), 0.0, False, 0.5),
+        (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), make(4, 4), 0.0, False, scale),
+        (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, 0.3, True, scale),
+    ]
 
 
 @dropped_attention.samples
 def _(make):
     scale = 1.0 / math.sqrt(3)
-    return [(make(2, 4, 3), make(2, 5, 3), make(2, 5, 2), None, make.bools(2, 4, 5), 0.3, False, scale),
-            (make(1, 2, 4, 3), make(1, 2, 4, 3), make(1, 2, 4, 3), make(4, 4), make.bools(1, 2, 4, 4), 0.3, True, scale)]
+    return [
+        (make(2, 4, 3), make(2, 5, 3), make(2, 5, 2), None, make.bools(2, 4, 5), 0.3, False, scale),
+        (make(1, 2, 4, 3), make(1, 2, 4, 3), make(1, 2, 4, 3), make(4, 4), make.bools(1, 2, 4, 4), 0.3, True, scale),
+    ]
 
 
 @attention_backward.samples
 def _(make):
     nothing, scale = make.bools(0), 1.0 / math.sqrt(3)
-    return [(make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, nothing, make(2, 4, 1), 0.0, True, scale),
-            (make(2, 4, 2), make(2, 4, 3), make(2, 5, 3), make(2, 5, 2), make.bools(4, 5), make.bools(2, 4, 5),
-             make(2, 4, 1), 0.3, False, scale)]
+    return [
+        (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, nothing, make(2, 4, 1), 0.0, True, scale),
+        (
+            make(2, 4, 2),
+            make(2, 4, 3),
+            make(2, 5, 3),
+            make(2, 5, 2),
+            make.bools(4, 5),
+            make.bools(2, 4, 5),
+            make(2, 4, 1),
+            0.3,
+            False,
+            scale,
+        ),
+    ]

@@ -50,6 +50,7 @@ def _scaled(hat, weight, bias, like):
 
 # -- batch norm in training
 
+
 @composite(outputs=("out", *_MOMENTS))
 def batch_norm(x, weight: optional, bias: optional, eps: scalar):
     """(x - mean) / sqrt(var + eps) * weight + bias, with the moments of each channel over batch and positions."""
@@ -90,26 +91,33 @@ def _(x, weight, bias, eps):
 
 @batch_norm.grad("*")
 def _(g, x, mean, var, weight, eps, needs):
-    if state.grad:          # to be differentiated again: the moments are functions of x
+    if state.grad:  # to be differentiated again: the moments are functions of x
         mean, var = _moments(single(x))
     dx, dweight, dbias = batch_norm_backward(g, x, mean, var, weight, eps)
-    return {"x": dx, "weight": None if weight is None else back(dweight, weight),
-            "bias": dbias if weight is None else back(dbias, weight)}
+    return {
+        "x": dx,
+        "weight": None if weight is None else back(dweight, weight),
+        "bias": dbias if weight is None else back(dbias, weight),
+    }
 
 
 @batch_norm.samples
 def _(make):
-    return [(make(4, 3), make(3), make(3), 1e-5), (make(2, 3, 4), make(3), make(3), 1e-3),
-            (make(2, 3, 2, 2), None, None, 1e-5), (make(2, 3, 2, 2), make(3), make(3), 1e-5),
-            (make(2, 4, 4, 3).permute(0, 3, 1, 2), make(3), make(3), 1e-5), (make(2, 2, 2, 1, 3), make(2), make(2), 1e-5)]
+    return [
+        (make(4, 3), make(3), make(3), 1e-5),
+        (make(2, 3, 4), make(3), make(3), 1e-3),
+        (make(2, 3, 2, 2), None, None, 1e-5),
+        (make(2, 3, 2, 2), make(3), make(3), 1e-5),
+        (make(2, 4, 4, 3).permute(0, 3, 1, 2), make(3), make(3), 1e-5),
+        (make(2, 2, 2, 1, 3), make(2), make(2), 1e-5),
+    ]
 
 
 @composite
 def channel_sums(g, x, mean: tensor):
     """Per channel: the sum of g, and that of g * (x - mean)."""
     slope = single(g)
-    return (sum_dims(slope, _others(x), False),
-            sum_dims(mul(slope, sub(single(x), column(mean, x))), _others(x), False))
+    return (sum_dims(slope, _others(x), False), sum_dims(mul(slope, sub(single(x), column(mean, x))), _others(x), False))
 
 
 @channel_sums.meta
@@ -159,14 +167,17 @@ def _(g, x, mean, var, weight, eps):
 # the samples give moments as they come: the formula holds for any values
 @batch_norm_backward.samples
 def _(make):
-    return [(make(4, 3), make(4, 3), make(3), make.positive(3), make(3), 1e-5),
-            (make(2, 3, 2, 2), make(2, 3, 2, 2), make(3), make.positive(3), None, 1e-5)]
+    return [
+        (make(4, 3), make(4, 3), make(3), make.positive(3), make(3), 1e-5),
+        (make(2, 3, 2, 2), make(2, 3, 2, 2), make(3), make.positive(3), None, 1e-5),
+    ]
 
 
 channel_sums.samples(lambda make: [(make(4, 3), make(4, 3), make(3)), (make(2, 3, 2), make(2, 3, 2), make(3))])
 
 
 # -- batch norm in evaluation
+
 
 @composite
 def batch_norm_eval(x, mean: tensor, var: tensor, weight: optional, bias: optional, eps: scalar):
@@ -205,10 +216,12 @@ def _(g, x, mean, var, weight, bias: Meta, eps, needs):
 
 @batch_norm_eval.samples
 def _(make):
-    return [(make(4, 3), make(3), make.positive(3), make(3), make(3), 1e-5),
-            (make(2, 3, 2, 2), make(3), make.positive(3), None, None, 1e-3),
-            (make(0, 3, 2), make(3), make.positive(3), make(3), make(3), 1e-5),
-            (make(2, 4, 4, 3).permute(0, 3, 1, 2), make(3), make.positive(3), make(3), make(3), 1e-5)]
+    return [
+        (make(4, 3), make(3), make.positive(3), make(3), make(3), 1e-5),
+        (make(2, 3, 2, 2), make(3), make.positive(3), None, None, 1e-3),
+        (make(0, 3, 2), make(3), make.positive(3), make(3), make(3), 1e-5),
+        (make(2, 4, 4, 3).permute(0, 3, 1, 2), make(3), make.positive(3), make(3), make(3), 1e-5),
+    ]
 
 
 @composite(mutates=("running_mean", "running_var"), outputs=())
@@ -235,6 +248,7 @@ update_running.kernels["inplace"] = _numpy_update
 
 
 # -- group norm
+
 
 def _grouped(x, groups):
     """x as (N, groups, C / groups, ...): a view, whatever the memory order."""
@@ -328,8 +342,13 @@ def _(g, x, mean, var, groups, weight, bias: Meta, eps, needs):
         grads["x"] = group_norm_backward(g, x, mean, var, groups, weight, eps)
     if "bias" in needs or "weight" in needs:
         to_weight, to_bias = group_norm_vector_gradients(g, x, mean, var, groups, eps)
-        grads.update({name: back(found, like) for name, found, like in (("weight", to_weight, weight), ("bias", to_bias, bias))
-                      if name in needs})
+        grads.update(
+            {
+                name: back(found, like)
+                for name, found, like in (("weight", to_weight, weight), ("bias", to_bias, bias))
+                if name in needs
+            }
+        )
     return grads
 
 
@@ -359,9 +378,12 @@ def _(g, x, mean, var, groups, eps):
     return scaled.sum(0).reshape(c).astype(total.dtype), total.reshape(n, c).sum(0)
 
 
-group_norm_vector_gradients.samples(lambda make: [
-    (make(2, 4, 3), make(2, 4, 3), make(2, 2), make.positive(2, 2), 2, 1e-5),
-    (make(2, 4, 2, 2), make(2, 4, 2, 2), make(2, 4), make.positive(2, 4), 4, 1e-5)])
+group_norm_vector_gradients.samples(
+    lambda make: [
+        (make(2, 4, 3), make(2, 4, 3), make(2, 2), make.positive(2, 2), 2, 1e-5),
+        (make(2, 4, 2, 2), make(2, 4, 2, 2), make(2, 4), make.positive(2, 4), 4, 1e-5),
+    ]
+)
 
 
 @composite
@@ -405,11 +427,18 @@ def _(g, x, mean, var, groups, weight, eps):
 
 @group_norm.samples
 def _(make):
-    return [(make(2, 4), 2, make(4), make(4), 1e-5), (make(2, 4, 3), 2, make(4), make(4), 1e-3),
-            (make(2, 4, 2, 2), 4, None, None, 1e-5), (make(1, 4, 2, 3), 1, make(4), make(4), 1e-5),
-            (make(2, 3, 3, 4).permute(0, 3, 1, 2), 2, make(4), make(4), 1e-5)]
+    return [
+        (make(2, 4), 2, make(4), make(4), 1e-5),
+        (make(2, 4, 3), 2, make(4), make(4), 1e-3),
+        (make(2, 4, 2, 2), 4, None, None, 1e-5),
+        (make(1, 4, 2, 3), 1, make(4), make(4), 1e-5),
+        (make(2, 3, 3, 4).permute(0, 3, 1, 2), 2, make(4), make(4), 1e-5),
+    ]
 
 
-group_norm_backward.samples(lambda make: [
-    (make(2, 4, 3), make(2, 4, 3), make(2, 2), make.positive(2, 2), 2, make(4), 1e-5),
-    (make(2, 4, 2, 2), make(2, 4, 2, 2), make(2, 4), make.positive(2, 4), 4, None, 1e-5)])
+group_norm_backward.samples(
+    lambda make: [
+        (make(2, 4, 3), make(2, 4, 3), make(2, 2), make.positive(2, 2), 2, make(4), 1e-5),
+        (make(2, 4, 2, 2), make(2, 4, 2, 2), make(2, 4), make.positive(2, 4), 4, None, 1e-5),
+    ]
+)

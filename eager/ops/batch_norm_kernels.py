@@ -30,8 +30,9 @@ def numpy_normalised(y, mean, var, weight, bias, eps, dtype):
 
 # -- native: values per channel in the computation type
 
+
 def layout(x, *others):
-    """"planes" or "last" where the kernels know x's memory order and type and the others share both; else None."""
+    """ "planes" or "last" where the kernels know x's memory order and type and the others share both; else None."""
     if x.dtype not in kernels.TYPES or not x.size or any(a.dtype != x.dtype for a in others):
         return None
     arrays = (x, *others)

@@ -10,6 +10,7 @@ import numpy as np
 from .. import _call, dtypes
 from ..op.op import indexed, mask, scalar, static
 
+
 class LinAlgError(RuntimeError):
     """A matrix has no factorisation or inverse of the kind asked for."""
 
@@ -67,7 +68,13 @@ def _(info, text, error):
     return info == 0
 
 
-all_within.samples(lambda make: [(make.probabilities(3, 4), 0, 1, "no"), (make.ints(3, 5), 0, None, "no"),
-                                 (make.ints(3, 5), 1, 2, "no", "IndexError", 0), (make.probabilities(0, 2), 0.0, None, "no"),
-                                 (make.probabilities(), None, 1.0, "no")])
+all_within.samples(
+    lambda make: [
+        (make.probabilities(3, 4), 0, 1, "no"),
+        (make.ints(3, 5), 0, None, "no"),
+        (make.ints(3, 5), 1, 2, "no", "IndexError", 0),
+        (make.probabilities(0, 2), 0.0, None, "no"),
+        (make.probabilities(), None, 1.0, "no"),
+    ]
+)
 all_solved.samples(lambda make: [(make.ints(1, 3), "f: {}", "RuntimeError"), (make.ints(1), "f: {}", "ValueError")])

@@ -135,9 +135,9 @@ view_as_real.grad("x")(explicit(lambda g: view_as_complex(contiguous(g))))
 view_as_complex.grad("x")(explicit(lambda g: view_as_real(g)))
 
 
-for _op in (view_as_real, view_as_complex):                  # which show all there is
+for _op in (view_as_real, view_as_complex):  # which show all there is
     _op.put.grad("base")(lambda g: full(tuple(g.shape), 0, g.dtype, g.device))
-for _op in (view_as_real, view_as_complex, real, imag):      # writes through these views
+for _op in (view_as_real, view_as_complex, real, imag):  # writes through these views
     for _formula in _op.put.grads.values():
         _formula.explicit = True
 

@@ -16,6 +16,7 @@ from .products import numpy_product
 
 # -- layouts
 
+
 def _strides(x):
     if isinstance(x, np.ndarray):
         return None if x.flags.c_contiguous and x.shape[1] != 1 else tuple([s // x.itemsize for s in x.strides])
@@ -53,10 +54,10 @@ def _ordered(out, last):
 
 # -- numpy
 
+
 def _wide(*arrays):
     """Halves as float32."""
-    return [a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 and a.dtype.kind not in "iu" else a
-            for a in arrays]
+    return [a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 and a.dtype.kind not in "iu" else a for a in arrays]
 
 
 def padded(x, padding):
@@ -72,9 +73,11 @@ def columns(x, windows, kernel, stride, padding, dilation, groups):
     x = padded(x, padding)
     steps = x.strides[2:]
     view = np.lib.stride_tricks.as_strided(
-        x, (*x.shape[:2], *kernel, *windows),
+        x,
+        (*x.shape[:2], *kernel, *windows),
         (*x.strides[:2], *(s * d for s, d in zip(steps, dilation)), *(s * t for s, t in zip(steps, stride))),
-        writeable=False)
+        writeable=False,
+    )
     taps, count = math.prod(kernel), math.prod(windows)
     return view.reshape(x.shape[0], groups, x.shape[1] // groups * taps, count)
 
@@ -93,8 +96,9 @@ def convolution(x, weight, bias, stride, padding, dilation, transposed, output_p
 
 def _plain(x, weight, stride, padding, dilation, groups):
     kernel = weight.shape[2:]
-    windows = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1
-                    for n, k, s, p, d in zip(x.shape[2:], kernel, stride, padding, dilation))
+    windows = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(x.shape[2:], kernel, stride, padding, dilation)
+    )
     unfolded = columns(x, windows, kernel, stride, padding, dilation, groups)
     out = numpy_product(weight.reshape(groups, weight.shape[0] // groups, unfolded.shape[2]), unfolded)
     return out.reshape(x.shape[0], weight.shape[0], *windows)
@@ -143,8 +147,7 @@ def native_convolution(x, weight, bias, stride, padding, dilation, transposed, o
     made = weight.shape[1] * groups if transposed else weight.shape[0]
     out = native.empty((x.shape[0], made, *spatial), x.dtype)
     bias = None if bias is None else np.ascontiguousarray(bias)
-    native.convolution(_plain_memory(x), _plain_memory(weight), bias, out, stride, padding, dilation, transposed,
-                       groups)
+    native.convolution(_plain_memory(x), _plain_memory(weight), bias, out, stride, padding, dilation, transposed, groups)
     return _ordered(out, last)
 
 

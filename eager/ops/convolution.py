@@ -15,19 +15,22 @@ from .reduce import sum as sum_dims
 from .views import slice_dim
 
 
-_THIN = 4               # channels per group up to which another kernel is faster
+_THIN = 4  # channels per group up to which another kernel is faster
 
 
 def window_sizes(sizes, kernel, stride, padding, dilation):
     """How many windows fit per dim."""
-    return tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1
-                  for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation)])
+    return tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation)])
 
 
 def unwindowed_sizes(sizes, kernel, stride, padding, dilation, output_padding):
     """The sizes that a transposed convolution makes of `sizes` windows."""
-    return tuple([(n - 1) * s - 2 * p + d * (k - 1) + extra + 1
-                  for n, k, s, p, d, extra in zip(sizes, kernel, stride, padding, dilation, output_padding)])
+    return tuple(
+        [
+            (n - 1) * s - 2 * p + d * (k - 1) + extra + 1
+            for n, k, s, p, d, extra in zip(sizes, kernel, stride, padding, dilation, output_padding)
+        ]
+    )
 
 
 def output_sizes(x, weight, stride, padding, dilation, transposed, output_padding, groups):
@@ -45,8 +48,17 @@ def last_strides(sizes):
 
 
 @extern(template="conv")
-def convolution(x, weight, bias: optional, stride: size, padding: size, dilation: size, transposed: static,
-                output_padding: size, groups: static):
+def convolution(
+    x,
+    weight,
+    bias: optional,
+    stride: size,
+    padding: size,
+    dilation: size,
+    transposed: static,
+    output_padding: size,
+    groups: static,
+):
     """Cross-correlation of x with the weight, or (transposed) its adjoint."""
     return kernels.convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
@@ -71,7 +83,7 @@ def _(c, outs, x, weight, bias, stride, padding, dilation, transposed, output_pa
     many = groups == 1 or type(weight.shape[0]) is int and weight.shape[0] > _THIN * groups
     tiles = not transposed and many and not any(c.is_empty(r) for r in (x, weight, outs[0]))
     bias = None if bias is None else c.rows(bias)
-    return kernel_calls.Conv(form, c.rows(x), c.rows(weight), bias, outs[0], stride, padding, dilation, groups, tiles),
+    return (kernel_calls.Conv(form, c.rows(x), c.rows(weight), bias, outs[0], stride, padding, dilation, groups, tiles),)
 
 
 @convolution.grad("x")
@@ -128,7 +140,7 @@ def _(x, y, kernel, stride, padding, dilation, groups):
 def _(c, outs, x, y, kernel, stride, padding, dilation, groups):
     if x.dtype.name not in kernel_calls.TYPES:
         return None
-    return kernel_calls.Conv(kernel_calls.WEIGHT, c.rows(x), outs[0], None, c.rows(y), stride, padding, dilation, groups),
+    return (kernel_calls.Conv(kernel_calls.WEIGHT, c.rows(x), outs[0], None, c.rows(y), stride, padding, dilation, groups),)
 
 
 @convolution_weight.grad("x")
@@ -148,20 +160,29 @@ def _(make):
         own = [v if type(v) is tuple else (v,) * n for v in (stride, padding, dilation, extra)]
         made = make(w[1] * groups if transposed else w[0]) if bias else None
         return (make(*x), make(*w), made, *own[:3], transposed, own[3], groups)
+
     last = make(2, 5, 4, 3).permute(0, 3, 1, 2)
-    return [case((2, 3, 5, 4), (4, 3, 3, 2), True, padding=1), case((1, 2, 7), (3, 2, 3), True, stride=2, padding=1),
-            case((1, 4, 5, 6), (4, 2, 3, 3), stride=(2, 1), dilation=(1, 2), groups=2, padding=(1, 2)),
-            case((2, 3, 4, 4), (6, 1, 3, 3), True, groups=3), case((1, 2, 3, 4, 3), (2, 2, 2, 2, 2), True, padding=1),
-            case((0, 2, 4, 4), (3, 2, 3, 3), True), case((2, 3, 4, 3), (4, 3, 1, 1)),
-            (last, make(2, 3, 2, 2), make(2), (1, 1), (0, 0), (1, 1), False, (0, 0), 1),
-            case((2, 3, 3, 4), (3, 2, 3, 3), True, stride=2, padding=1, transposed=True, extra=1),
-            case((1, 4, 4), (4, 2, 3), True, stride=2, dilation=3, transposed=True, extra=2, groups=2),
-            case((1, 2, 2, 3, 2), (2, 2, 2, 2, 2), transposed=True, stride=(1, 2, 1))]
+    return [
+        case((2, 3, 5, 4), (4, 3, 3, 2), True, padding=1),
+        case((1, 2, 7), (3, 2, 3), True, stride=2, padding=1),
+        case((1, 4, 5, 6), (4, 2, 3, 3), stride=(2, 1), dilation=(1, 2), groups=2, padding=(1, 2)),
+        case((2, 3, 4, 4), (6, 1, 3, 3), True, groups=3),
+        case((1, 2, 3, 4, 3), (2, 2, 2, 2, 2), True, padding=1),
+        case((0, 2, 4, 4), (3, 2, 3, 3), True),
+        case((2, 3, 4, 3), (4, 3, 1, 1)),
+        (last, make(2, 3, 2, 2), make(2), (1, 1), (0, 0), (1, 1), False, (0, 0), 1),
+        case((2, 3, 3, 4), (3, 2, 3, 3), True, stride=2, padding=1, transposed=True, extra=1),
+        case((1, 4, 4), (4, 2, 3), True, stride=2, dilation=3, transposed=True, extra=2, groups=2),
+        case((1, 2, 2, 3, 2), (2, 2, 2, 2, 2), transposed=True, stride=(1, 2, 1)),
+    ]
 
 
 @convolution_weight.samples
 def _(make):
     one = ((1, 1), (1, 1), (1, 1))
-    return [(make(2, 3, 5, 4), make(2, 4, 5, 4), (3, 3), *one, 1), (make(1, 4, 7), make(1, 2, 4), (3,), (2,), (1,), (1,), 2),
-            (make(0, 2, 4, 4), make(0, 3, 4, 4), (3, 3), *one, 1),
-            (make(2, 2, 6, 5), make(2, 2, 2, 2), (2, 2), (2, 2), (0, 0), (2, 1), 2)]
+    return [
+        (make(2, 3, 5, 4), make(2, 4, 5, 4), (3, 3), *one, 1),
+        (make(1, 4, 7), make(1, 2, 4), (3,), (2,), (1,), (1,), 2),
+        (make(0, 2, 4, 4), make(0, 3, 4, 4), (3, 3), *one, 1),
+        (make(2, 2, 6, 5), make(2, 2, 2, 2), (2, 2), (2, 2), (0, 0), (2, 1), 2),
+    ]

@@ -23,14 +23,13 @@ def _(size, value, dtype, device):
     if isinstance(value, (int, float)) and value == 0:
         return copy_gather.zeros(size, dtype.numpy)
     out = native.empty(size, dtype.numpy)
-    out.fill(np.asarray(value).astype(dtype.numpy) if dtype.category == 1 and isinstance(value, int) else value)   # (as in C)
+    out.fill(np.asarray(value).astype(dtype.numpy) if dtype.category == 1 and isinstance(value, int) else value)  # (as in C)
     return out
 
 
 @full.samples
 def _(make):
-    return [((2, 3), 1.5, dtypes.float32), ((), 2, dtypes.int64), ((0, 3), True, dtypes.bool),
-            ((4,), 0, dtypes.float64)]
+    return [((2, 3), 1.5, dtypes.float32), ((), 2, dtypes.int64), ((0, 3), True, dtypes.bool), ((4,), 0, dtypes.float64)]
 
 
 @indexed(meta=lambda size, dtype, device: size, promote="dtype", recompute=True)
@@ -81,7 +80,9 @@ def _(start, end, length, dtype, device):
     """The same numbers: one half counted from each end."""
     inner = (dtype.compute if dtype.is_floating_point else dtypes.float64).numpy.type
     if dtype.compute is dtype:
-        found = copy_gather.evenly(float(start), float(end), (float(end) - float(start)) / max(length - 1, 1), length, dtype.numpy)
+        found = copy_gather.evenly(
+            float(start), float(end), (float(end) - float(start)) / max(length - 1, 1), length, dtype.numpy
+        )
         if found is not NotImplemented:
             return found
     step, half = inner((float(end) - float(start)) / max(length - 1, 1)), (length + 1) // 2

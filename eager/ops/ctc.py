@@ -17,7 +17,7 @@ def _states(targets, counts, blank):
     rows, width = len(counts), 2 * max(counts, default=0) + 1
     labels = np.full((rows, width), blank, np.int64)
     if width > 1:
-        labels[:, 1::2] = np.where(np.arange(width // 2) < np.array(counts)[:, None], targets[:, :width // 2], blank)
+        labels[:, 1::2] = np.where(np.arange(width // 2) < np.array(counts)[:, None], targets[:, : width // 2], blank)
     skip = np.zeros((rows, width), bool)
     skip[:, 2:] = (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])
     exists = np.arange(width) < 2 * np.array(counts)[:, None] + 1
@@ -63,8 +63,7 @@ def _picked(x, labels):
 
 
 @extern(outputs=("out", Out("alpha", differentiable=False, hidden=True)))
-def ctc_loss(x, targets: mask, lengths: static, counts: static, blank: static, zero_infinity: static,
-             normalised: static):
+def ctc_loss(x, targets: mask, lengths: static, counts: static, blank: static, zero_infinity: static, normalised: static):
     """x (T, N, C) log-probabilities, targets (N, L), their lengths as tuples -> (N) losses.
 
     `normalised`: x is taken to be the result of log_softmax and its gradient is that of the softmax's argument, as
@@ -104,8 +103,18 @@ def _(g, x, targets, lengths, counts, blank, zero_infinity, normalised, out, alp
 
 
 @extern(meta=lambda g, x, *rest: tuple(x.shape), exclude=("targets",))
-def ctc_loss_backward(g, x: tensor, targets: mask, alpha: tensor, loss: tensor, lengths: static, counts: static,
-                      blank: static, zero_infinity: static, normalised: static):
+def ctc_loss_backward(
+    g,
+    x: tensor,
+    targets: mask,
+    alpha: tensor,
+    loss: tensor,
+    lengths: static,
+    counts: static,
+    blank: static,
+    zero_infinity: static,
+    normalised: static,
+):
     work = x.astype(np.float32) if x.dtype.itemsize < 4 else x
     labels, skip, exists = _states(targets, counts, blank)
     picked, lengths = _picked(work, labels), np.array(lengths)
@@ -141,5 +150,7 @@ def _(g, needs):
 
 @ctc_loss.samples
 def _(make):
-    return [(make(6, 2, 4), make.wrap(np.array([[1, 2], [3, 3]])), (6, 5), (2, 2), 0, False, False),
-            (make(4, 3, 3), make.wrap(np.array([[1], [2], [0]])), (4, 2, 3), (1, 1, 0), 0, True, False)]
+    return [
+        (make(6, 2, 4), make.wrap(np.array([[1, 2], [3, 3]])), (6, 5), (2, 2), 0, False, False),
+        (make(4, 3, 3), make.wrap(np.array([[1], [2], [0]])), (4, 2, 3), (1, 1, 0), 0, True, False),
+    ]

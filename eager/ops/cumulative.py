@@ -32,7 +32,7 @@ linear_scan.native(cumulative.recurrence)
 def shifted(x, dim, back, fill=0):
     """x moved by one along dim (towards the end, or back), with `fill` where nothing moves in."""
     n = x.shape[dim]
-    edge = full((*x.shape[:dim], 1, *x.shape[dim + 1:]), fill, x.dtype, x.device)
+    edge = full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), fill, x.dtype, x.device)
     parts = (slice_dim(x, dim, 1, 1, n - 1), edge) if back else (edge, slice_dim(x, dim, 0, 1, n - 1))
     return cat(parts, dim)
 
@@ -75,6 +75,7 @@ _VALUES = ("values", Out("indices", differentiable=False))
 def _running_extreme(name, combine):
     def prologue(s, x):
         return x
+
     prologue.__name__ = name
     record = scan(prologue, combine=combine, outputs=_VALUES)
 
@@ -121,6 +122,7 @@ def _(g, x, out, dim):
     def side(h):
         total = logcumsumexp(flip(sub(log(h), out), (dim,)), dim)
         return exp(add(flip(total, (dim,)), x))
+
     return sub(side(where(gt(g, 0), g, 0.0)), side(where(gt(g, 0), 0.0, neg(g))))
 
 

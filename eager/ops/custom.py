@@ -8,7 +8,7 @@ from ..op.gradient import Formula
 from ..op.op import composite, size, static, tensors
 from .arithmetic import clone
 
-MOST = 8            # results of one call
+MOST = 8  # results of one call
 
 
 def _copies(outs):

@@ -53,10 +53,15 @@ def _diagonal_matrix(values):
 
 # -- inverse, determinant, solutions
 
+
 @extern(meta=lambda x: x.shape, refuses=True)
 def inv(x):
-    return _run(np.linalg.inv, x, text="linalg.inv: The diagonal element is zero, the inversion could not be completed "
-                                       "because the input matrix is singular")
+    return _run(
+        np.linalg.inv,
+        x,
+        text="linalg.inv: The diagonal element is zero, the inversion could not be completed "
+        "because the input matrix is singular",
+    )
 
 
 @inv.grad("x")
@@ -83,8 +88,11 @@ def adjugate(x):
     n = x.shape[-1]
     others = np.stack([np.prod(np.delete(s, k, -1), -1) for k in range(n)], -1) if n > 1 else np.ones_like(s)
     turn = np.linalg.det(u) * np.linalg.det(vh)
-    return np.conj(turn[..., None, None].conj() * ((u * others[..., None, :]) @ vh)).astype(x.dtype) \
-        if x.dtype.kind == "c" else (turn[..., None, None] * ((u * others[..., None, :]) @ vh)).astype(x.dtype)
+    return (
+        np.conj(turn[..., None, None].conj() * ((u * others[..., None, :]) @ vh)).astype(x.dtype)
+        if x.dtype.kind == "c"
+        else (turn[..., None, None] * ((u * others[..., None, :]) @ vh)).astype(x.dtype)
+    )
 
 
 @adjugate.grad("x")
@@ -95,8 +103,10 @@ def _(g, x, out):
     return sub(mul(along, out), matmul(matmul(out, _t(g)), back))
 
 
-@extern(outputs=(Out("sign", differentiable=False), "logabsdet"),
-        meta=lambda x: (_like(x, *_batch(x)), _like(x, *_batch(x), dtype=x.dtype.to_real())))
+@extern(
+    outputs=(Out("sign", differentiable=False), "logabsdet"),
+    meta=lambda x: (_like(x, *_batch(x)), _like(x, *_batch(x), dtype=x.dtype.to_real())),
+)
 def slogdet(x):
     sign, size = np.linalg.slogdet(x)
     return np.asarray(sign, x.dtype), np.asarray(size, x.real.dtype)
@@ -111,8 +121,9 @@ def _(g_logabsdet, x):
 @extern(meta=lambda a, b: (*broadcast_shapes((_batch(a), _batch(b)), "solve"), *b.shape[-2:]), refuses=True)
 def solve(a, b):
     """The X of a @ X = b."""
-    return _run(np.linalg.solve, a, b, text="torch.linalg.solve: The solver failed because the input matrix is "
-                                            "singular").astype(b.dtype, copy=False)
+    return _run(np.linalg.solve, a, b, text="torch.linalg.solve: The solver failed because the input matrix is singular").astype(
+        b.dtype, copy=False
+    )
 
 
 @solve.grad("b")
@@ -146,8 +157,13 @@ def _divided(a, b):
 _INFO = Out("info", differentiable=False)
 
 
-@extern(outputs=("x", _INFO), meta=lambda a, b: (_like(b, *broadcast_shapes((_batch(a), _batch(b)), "solve_ex"), *b.shape[-2:]),
-                                                 _like(a, *_batch(a), dtype=dtypes.int32)))
+@extern(
+    outputs=("x", _INFO),
+    meta=lambda a, b: (
+        _like(b, *broadcast_shapes((_batch(a), _batch(b)), "solve_ex"), *b.shape[-2:]),
+        _like(a, *_batch(a), dtype=dtypes.int32),
+    ),
+)
 def solve_ex(a, b):
     """As `solve`; of a singular matrix what elimination gives (infinite or NaN), and the number of its pivot that is zero."""
     try:
@@ -187,9 +203,9 @@ def solve_triangular(a, b, upper: static, unit: static):
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])))
     n = a.shape[-1]
-    for k in (range(n - 1, -1, -1) if upper else range(n)):
+    for k in range(n - 1, -1, -1) if upper else range(n):
         known = slice(k + 1, n) if upper else slice(0, k)
-        out[..., k, :] -= np.matmul(a[..., k:k + 1, known], out[..., known, :])[..., 0, :]
+        out[..., k, :] -= np.matmul(a[..., k : k + 1, known], out[..., known, :])[..., 0, :]
         if not unit:
             out[..., k, :] /= a[..., k, k, None]
     return out
@@ -208,11 +224,15 @@ def _(g, a, out, upper, unit):
 
 # -- Cholesky, QR, LU
 
+
 @extern(meta=lambda x: x.shape, refuses=True)
 def cholesky(x):
     """The lower triangular factor of x = L @ L^H."""
-    return _run(np.linalg.cholesky, x, text="linalg.cholesky: The factorization could not be completed because the input "
-                                            "is not positive-definite")
+    return _run(
+        np.linalg.cholesky,
+        x,
+        text="linalg.cholesky: The factorization could not be completed because the input is not positive-definite",
+    )
 
 
 @composite
@@ -262,8 +282,10 @@ def cholesky_ex(x):
         return np.linalg.cholesky(x), np.zeros(x.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
         found = [_columns_of_cholesky(one) for one in x.reshape(-1, *x.shape[-2:])]
-        return (np.stack([low for low, _ in found]).reshape(x.shape),
-                np.array([order for _, order in found], np.int32).reshape(x.shape[:-2]))
+        return (
+            np.stack([low for low, _ in found]).reshape(x.shape),
+            np.array([order for _, order in found], np.int32).reshape(x.shape[:-2]),
+        )
 
 
 def _columns_of_cholesky(x):
@@ -274,7 +296,7 @@ def _columns_of_cholesky(x):
             low[k, k] = left
             return low, k + 1
         low[k, k] = np.sqrt(left)
-        low[k + 1:, k] = (low[k + 1:, k] - low[k + 1:, :k] @ low[k, :k].conj()) / low[k, k]
+        low[k + 1 :, k] = (low[k + 1 :, k] - low[k + 1 :, :k] @ low[k, :k].conj()) / low[k, k]
     return low, 0
 
 
@@ -314,8 +336,10 @@ def _(g_q, g_r, q, r, mode):
     return _h(solve_triangular(r, _h(whole), True, False))
 
 
-@extern(outputs=("lu", Out("pivots", differentiable=False)),
-        meta=lambda x: (_like(x, *x.shape), _like(x, *_batch(x), min(x.shape[-2:]), dtype=dtypes.int32)))
+@extern(
+    outputs=("lu", Out("pivots", differentiable=False)),
+    meta=lambda x: (_like(x, *x.shape), _like(x, *_batch(x), min(x.shape[-2:]), dtype=dtypes.int32)),
+)
 def lu_factor(x):
     """Gaussian elimination with row exchanges, in place of L (unit diagonal) and U; pivots count from 1."""
     lu = x.reshape((-1,) + x.shape[-2:]).copy()
@@ -324,12 +348,12 @@ def lu_factor(x):
     rows = np.arange(len(lu))
     for k in range(min(m, n)):
         column = lu[:, k:, k]
-        at = k + np.argmax(np.abs(column.real) + np.abs(column.imag), 1)        # (as LAPACK measures)
+        at = k + np.argmax(np.abs(column.real) + np.abs(column.imag), 1)  # (as LAPACK measures)
         pivots[:, k] = at + 1
         lu[rows, at], lu[:, k] = lu[:, k].copy(), lu[rows, at].copy()
         pivot = lu[:, k, k, None]
-        lu[:, k + 1:, k] /= np.where(pivot == 0, 1, pivot)
-        lu[:, k + 1:, k + 1:] -= lu[:, k + 1:, k, None] * lu[:, k, None, k + 1:]
+        lu[:, k + 1 :, k] /= np.where(pivot == 0, 1, pivot)
+        lu[:, k + 1 :, k + 1 :] -= lu[:, k + 1 :, k, None] * lu[:, k, None, k + 1 :]
     return lu.reshape(x.shape), pivots.reshape(x.shape[:-2] + pivots.shape[1:])
 
 
@@ -356,6 +380,7 @@ def _(g, lu, pivots):
     def part(x, rows, cols):
         x = slice_dim(x, rank - 2, rows.start, 1, rows.stop - rows.start)
         return slice_dim(x, rank - 1, cols.start, 1, cols.stop - cols.start)
+
     first, below, beside = slice(0, k), slice(k, m), slice(k, n)
     packed, slope = part(lu, first, first), part(g, first, first)
     low = add(tril(packed, -1), eye(k, k, lu.dtype, lu.device))
@@ -368,6 +393,7 @@ def _(g, lu, pivots):
 
     def over_upper(x):
         return _h(solve_triangular(packed, _h(x), True, False))
+
     x = over_upper(add(tril(inner, -1), triu(outer, 0)))
     x = cat((x, part(g, first, beside)), rank - 1) if n > k else x
     x = solve_triangular(_h(packed), x, True, True)
@@ -378,8 +404,12 @@ def _(g, lu, pivots):
 
 # -- eigenvalues and singular values
 
-@extern(refuses=True, outputs=("values", "vectors"),
-        meta=lambda x: (_like(x, *x.shape[:-1], dtype=x.dtype.to_real()), _like(x, *x.shape)))
+
+@extern(
+    refuses=True,
+    outputs=("values", "vectors"),
+    meta=lambda x: (_like(x, *x.shape[:-1], dtype=x.dtype.to_real()), _like(x, *x.shape)),
+)
 def eigh(x):
     """Of a Hermitian matrix (its lower triangle counts): eigenvalues in ascending order, eigenvectors as columns."""
     values, vectors = _run(np.linalg.eigh, x)
@@ -420,7 +450,7 @@ def _(g_u, g_s, g_vh, u, s, vh, full_matrices):
     """U (skew(U^H gU) / E S + diag(gS) + S skew(V^H gV) / E) V^H, plus what lies outside the spaces of U and V;
     E_ij = s_j^2 - s_i^2."""
     k, rank = s.shape[-1], len(s.shape)
-    if full_matrices:       # vectors beyond the first min(m, n) are any that complete a base: they have no derivative
+    if full_matrices:  # vectors beyond the first min(m, n) are any that complete a base: they have no derivative
         u, vh = slice_dim(u, rank, 0, 1, k), slice_dim(vh, rank - 1, 0, 1, k)
         g_u = None if g_u is None else slice_dim(g_u, rank, 0, 1, k)
         g_vh = None if g_vh is None else slice_dim(g_vh, rank - 1, 0, 1, k)
@@ -432,6 +462,7 @@ def _(g_u, g_s, g_vh, u, s, vh, full_matrices):
 
     def skew(x):
         return where(same, 0.0, div(sub(x, _h(x)), where(same, 1.0, gap)))
+
     if g_u is not None:
         inner = add(inner, mul(skew(matmul(_h(u), g_u)), row))
     if g_vh is not None:
@@ -446,8 +477,11 @@ def _(g_u, g_s, g_vh, u, s, vh, full_matrices):
     return out
 
 
-@extern(refuses=True, outputs=("values", "vectors"),
-        meta=lambda x: (_like(x, *x.shape[:-1], dtype=x.dtype.to_complex()), _like(x, *x.shape, dtype=x.dtype.to_complex())))
+@extern(
+    refuses=True,
+    outputs=("values", "vectors"),
+    meta=lambda x: (_like(x, *x.shape[:-1], dtype=x.dtype.to_complex()), _like(x, *x.shape, dtype=x.dtype.to_complex())),
+)
 def eig(x):
     """Of any square matrix, complex; eigenvectors of length 1."""
     values, vectors = _run(np.linalg.eig, x)
@@ -477,7 +511,7 @@ def matrix_exp(x):
     v = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     size = np.abs(v).sum(-2).max(-1) if v.size else np.zeros(v.shape[:-2])
     steps = int(max(0, np.ceil(np.log2(max(float(np.max(size, initial=0)), 1e-9)))) + 1)
-    v = v / 2.0 ** steps
+    v = v / 2.0**steps
     out = term = np.broadcast_to(np.eye(x.shape[-1], dtype=v.dtype), v.shape)
     for k in range(1, 19):
         term = term @ v / k
@@ -548,8 +582,9 @@ for _op in (inv, det, adjugate, slogdet, matrix_exp, inv_ex):
     _op.samples(lambda make: [(_regular(make, 3, 3),), (_regular(make, 2, 2, 2),)])
 for _op in (solve, solve_ex):
     _op.samples(lambda make: [(_regular(make, 3, 3), make(3, 2)), (_regular(make, 2, 3, 3), make(2, 3, 1))])
-solve_triangular.samples(lambda make: [(_positive(make, 3, 3), make(3, 2), True, False),
-                                       (_positive(make, 2, 3, 3), make(2, 3, 2), False, True)])
+solve_triangular.samples(
+    lambda make: [(_positive(make, 3, 3), make(3, 2), True, False), (_positive(make, 2, 3, 3), make(2, 3, 2), False, True)]
+)
 lu_factor.samples(lambda make: [(_regular(make, 3, 3),), (make(4, 2),), (make(2, 2, 3),)])
 row_order.samples(lambda make: [(make.ints(2, 3) + 1, 3), (make.ints(2, 2, 2) + 1, 4)])
 qr.samples(lambda make: [(make(4, 3), "reduced"), (make(2, 3, 3), "reduced")])

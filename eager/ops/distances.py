@@ -20,7 +20,7 @@ def _pairs(x):
     n = x.shape[0]
     count = n * (n - 1) // 2
     rows, place = arange(0, 1, n, dtypes.int64, x.device), arange(0, 1, count, dtypes.int64, x.device)
-    begin = sub(mul(rows, n), floor_divide(mul(rows, add(rows, 1)), 2))       # the first pair of each row
+    begin = sub(mul(rows, n), floor_divide(mul(rows, add(rows, 1)), 2))  # the first pair of each row
     first = sub(searchsorted(begin, place, True), 1)
     return first, add(sub(place, index_select(begin, 0, first)), add(first, 1))
 
@@ -37,7 +37,7 @@ pair_distances.native(_call.pair_distances)
 
 def _job(name, out, x, arrays):
     rows, width = x.shape
-    return Job(name, TYPES[out.dtype.name], rows, rows * width, arrays, (rows, width)),
+    return (Job(name, TYPES[out.dtype.name], rows, rows * width, arrays, (rows, width)),)
 
 
 @pair_distances.calls
@@ -89,6 +89,7 @@ pair_distances_backward.samples(lambda make: [(make(10), make(5, 3), make.positi
 
 
 # -- of rows side by side
+
 
 @composite
 def row_distance(x, y, eps: scalar):

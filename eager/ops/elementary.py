@@ -203,7 +203,7 @@ def power(s, a, b):
 
 @power.grad("a")
 def _(g, a, b):
-    if not hasattr(b, "shape"):                    # (a number stays exact)
+    if not hasattr(b, "shape"):  # (a number stays exact)
         return mul(g, mul(b, power(a, b - 1))) if b != 0 else zeros(a)
     return mul(g, where(eq(b, 0), 0.0, mul(b, power(a, sub(b, 1)))))
 
@@ -221,9 +221,14 @@ def _(g, a, b, out):
 
 @power.samples
 def _(make):
-    return [(make.positive(3, 4), make(4)), (make.positive(2, 3), 2.5), (2.0, make(3)),
-            (make.positive(), make.positive(2)),
-            (make.positive(0, 3), 1.5), (make.ints(5, 3, 2), 3)]
+    return [
+        (make.positive(3, 4), make(4)),
+        (make.positive(2, 3), 2.5),
+        (2.0, make(3)),
+        (make.positive(), make.positive(2)),
+        (make.positive(0, 3), 1.5),
+        (make.ints(5, 3, 2), 3),
+    ]
 
 
 for _op in (exp, exp2, expm1, sin, cos, tanh, sinh, cosh, erf, sigmoid):
@@ -233,6 +238,7 @@ for _op in (log, log2, log10, log1p, sqrt, rsqrt, tan):
 
 
 # -- functions for which compiled code calls back into eager's kernel
+
 
 def _same_shape(x):
     return x.shape
@@ -270,7 +276,7 @@ def _(g, x):
 @pointwise(promote="float")
 def acosh(s, x):
     far = s.gt(x, 1e9)
-    near = s.where(far, 2.0, s.maximum(x, 0.0)) - 1.0          # (NaN of all below 1)
+    near = s.where(far, 2.0, s.maximum(x, 0.0)) - 1.0  # (NaN of all below 1)
     return s.where(far, s.log(s.where(far, x, 1.0)) + math.log(2.0), s.log1p(near + s.sqrt(near * (near + 2.0))))
 
 
@@ -413,9 +419,11 @@ for _op in (logaddexp, logaddexp2):
 
 # -- rounding: gradients are zero
 
+
 def _rounding(name):
     def fn(s, x):
         return getattr(s, name)(x)
+
     fn.__name__ = name
     record = pointwise(fn, promote=ordered(name, text="{} is not supported for complex inputs"))
     record.grad("x")(lambda g: zeros(g))
@@ -460,6 +468,7 @@ frac.samples(lambda make: unary(make, positive=True))
 
 
 # -- tests
+
 
 @pointwise(promote="bool")
 def isnan(s, x):

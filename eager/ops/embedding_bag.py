@@ -11,8 +11,17 @@ from ..op.meta import Spec
 from ..op.op import Out, composite, mask, optional, size, static
 from .arithmetic import cast, clamp, div, eq, logical_and, logical_or, lt, maximum, mul, ne, where
 from .creation import arange, full
-from .indexing import (embedding_backward, embedding_lookup, gather, index as index_of, index_add, index_select, scatter_add,
-                       scatter_max, scatter_min)
+from .indexing import (
+    embedding_backward,
+    embedding_lookup,
+    gather,
+    index as index_of,
+    index_add,
+    index_select,
+    scatter_add,
+    scatter_max,
+    scatter_min,
+)
 from .sorting import cumsum
 from .reduce import sum as sum_dims
 from .views import contiguous, expand, slice_dim, unsqueeze
@@ -55,8 +64,13 @@ def _(weight, index, first, scale, skip, mean):
 def _in_order(weight, index, first) -> bool:
     """Whether each index lies in one bag and is a row of the weight."""
     n = index.shape[0]
-    return n and first[0] == 0 and first[-1] == n and (first[1:] >= first[:-1]).all() and not copy_gather.out_of_range(
-        index, weight.shape[0])
+    return (
+        n
+        and first[0] == 0
+        and first[-1] == n
+        and (first[1:] >= first[:-1]).all()
+        and not copy_gather.out_of_range(index, weight.shape[0])
+    )
 
 
 @bag_sum.meta
@@ -98,9 +112,12 @@ bag_sum_backward.native(_call.bag_sum_backward)
 def _(make):
     def first(*places):
         return make.wrap(np.array(places, np.int64))
-    return [(make(5, 3), make.ints(5, 6), first(0, 2, 2, 6), None, -1, False),
-            (make(5, 3), make.ints(5, 6), first(0, 2, 2, 6), None, 1, True),
-            (make(4, 2), make.ints(4, 3), first(0, 3), make(3), 2, False)]
+
+    return [
+        (make(5, 3), make.ints(5, 6), first(0, 2, 2, 6), None, -1, False),
+        (make(5, 3), make.ints(5, 6), first(0, 2, 2, 6), None, 1, True),
+        (make(4, 2), make.ints(4, 3), first(0, 3), make(3), 2, False),
+    ]
 
 
 @composite(refuses=True)
@@ -142,6 +159,7 @@ def _(weight, index, first, skip):
 def _(make):
     def first(*places):
         return make.wrap(np.array(places, np.int64))
+
     return [(make(5, 3), make.ints(5, 6), first(0, 2, 2, 6), -1), (make(4, 2), make.ints(4, 3), first(0, 3), 2)]
 
 
@@ -191,4 +209,5 @@ bag_max_backward.native(_call.bag_max_backward)
 def _(make):
     def first(*places):
         return make.wrap(np.array(places, np.int64))
+
     return [(make(5, 3), make.ints(5, 6), first(0, 2, 2, 6), -1), (make(4, 2), make.ints(4, 3), first(0, 1, 3), 2)]

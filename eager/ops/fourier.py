@@ -50,7 +50,7 @@ def _(g, dims, forward, scale):
 
 def _half(x, dims):
     last = dims[-1]
-    return Spec((*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1:]), x.dtype.to_complex())
+    return Spec((*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1 :]), x.dtype.to_complex())
 
 
 @extern(meta=lambda x, dims, forward, scale: _half(x, dims))
@@ -75,8 +75,9 @@ def _(g, x, dims, forward, scale):
     return real(fft_c2c(pad(g, room, 0), dims, forward, scale))
 
 
-@extern(meta=lambda x, dims, forward, scale, length: Spec((*x.shape[:dims[-1]], length, *x.shape[dims[-1] + 1:]),
-                                                          x.dtype.to_real()))
+@extern(
+    meta=lambda x, dims, forward, scale, length: Spec((*x.shape[: dims[-1]], length, *x.shape[dims[-1] + 1 :]), x.dtype.to_real())
+)
 def fft_c2r(x, dims: static, forward: static, scale: scalar, length: size):
     """From half a spectrum to `length` real values along the last of dims."""
     source = x.conj() if forward else x

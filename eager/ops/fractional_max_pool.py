@@ -59,5 +59,9 @@ def _(g, x: Meta, places, kernel_size):
     return reshape(scatter_add(zeros, 2, reshape(places, (*lead, count)), reshape(g, (*lead, count))), tuple(x.shape))
 
 
-fractional_max.samples(lambda make: [(make(2, 3, 6, 7), make.probabilities(2, 3, 2), (2, 2), (3, 4)),
-                                     (make(1, 2, 5, 4, 6), make.probabilities(1, 2, 3), (2, 1, 3), (3, 1, 2))])
+fractional_max.samples(
+    lambda make: [
+        (make(2, 3, 6, 7), make.probabilities(2, 3, 2), (2, 2), (3, 4)),
+        (make(1, 2, 5, 4, 6), make.probabilities(1, 2, 3), (2, 1, 3), (3, 1, 2)),
+    ]
+)

@@ -124,7 +124,7 @@ def _(x, grid, mode, padding, align):
 
 @grid_sample.grad("*")
 def _(g, x, grid, mode, padding, align, needs):
-    backward = _gradients if state.grad else grid_sample_backward      # (to be differentiated again: by its operations)
+    backward = _gradients if state.grad else grid_sample_backward  # (to be differentiated again: by its operations)
     return dict(zip(("x", "grid"), backward(g, x, grid, mode, padding, align)))
 
 
@@ -137,7 +137,7 @@ def _gradients(g, x, grid, mode, padding, align):
         weight = _product(w for _, w, *_ in chosen)
         weighed = mul(lines, weight.reshape(x.shape[0], 1, -1))
         inside = _product(within for *_, within in chosen).reshape(x.shape[0], 1, -1)
-        to_x = scatter_add(to_x, 2, at, where(inside, weighed, full((), 0, x.dtype, x.device)))    # (infinity by 0 is NaN)
+        to_x = scatter_add(to_x, 2, at, where(inside, weighed, full((), 0, x.dtype, x.device)))  # (infinity by 0 is NaN)
         along = (lines * gather(flat, 2, at)).sum(1).reshape(x.shape[0], *shape)
         for d in range(len(shape)):
             part = along * _product(s if e == d else w for e, (_, w, s, _) in enumerate(chosen))
@@ -165,11 +165,15 @@ def _(g, x, grid, mode, padding, align):
 
 def _samples(make):
     two, three = make.fixed(2), make.fixed(3)
-    places = [(make(2, 3, 4, 5), make.uniform(2, 3, 2, two), mode, padding, align)
-              for mode in _TAPS for padding, align in (("zeros", False), ("border", True), ("reflection", False))]
+    places = [
+        (make(2, 3, 4, 5), make.uniform(2, 3, 2, two), mode, padding, align)
+        for mode in _TAPS
+        for padding, align in (("zeros", False), ("border", True), ("reflection", False))
+    ]
     return places + [(make(1, 2, 3, 4, 2), make.uniform(1, 2, 2, 3, three), "bilinear", "zeros", True)]
 
 
 grid_sample.samples(_samples)
-grid_sample_backward.samples(lambda make: [(make(*x.shape[:2], *grid.shape[1:-1]), x, grid, *rest)
-                                           for x, grid, *rest in _samples(make)])
+grid_sample_backward.samples(
+    lambda make: [(make(*x.shape[:2], *grid.shape[1:-1]), x, grid, *rest) for x, grid, *rest in _samples(make)]
+)

@@ -70,8 +70,12 @@ def _fold_load(s, i, r, x, sizes, kernel_size, stride, padding, dilation):
     return x(n, column, window, mask=inside, other=0)
 
 
-@reduction(combine="sum", loop=_fold_load, ranges=lambda x, sizes, kernel_size, *rest: kernel_size,
-           meta=lambda x, sizes, kernel_size, *rest: (x.shape[0], x.shape[1] // (kernel_size[0] * kernel_size[1]), *sizes))
+@reduction(
+    combine="sum",
+    loop=_fold_load,
+    ranges=lambda x, sizes, kernel_size, *rest: kernel_size,
+    meta=lambda x, sizes, kernel_size, *rest: (x.shape[0], x.shape[1] // (kernel_size[0] * kernel_size[1]), *sizes),
+)
 def fold_windows(s, x, sizes: size, kernel_size: static, stride: static, padding: static, dilation: static):
     return x
 
@@ -88,7 +92,11 @@ def _(c, outs, x, sizes, *window):
         return None
     numbers = _fold_numbers(sizes, *window)
     work = numbers[2] * numbers[3] * window[0][0] * window[0][1]
-    return kernel_calls.Job("fold_windows", kernel_calls.TYPES[out.dtype.name], out.shape[0] * out.shape[1], work, (out, c.rows(x)), numbers),
+    return (
+        kernel_calls.Job(
+            "fold_windows", kernel_calls.TYPES[out.dtype.name], out.shape[0] * out.shape[1], work, (out, c.rows(x)), numbers
+        ),
+    )
 
 
 @fold_windows.native
@@ -123,7 +131,12 @@ def _(g, kernel_size, stride, padding, dilation):
     return unfold_windows(g, kernel_size, stride, padding, dilation)
 
 
-unfold_windows.samples(lambda make: [(make(2, 3, 4, 5), (2, 2), (1, 1), (0, 0), (1, 1)),
-                                     (make(1, 2, 5, 6), (3, 2), (2, 1), (1, 1), (1, 2))])
-fold_windows.samples(lambda make: [(make(2, 12, 12), (4, 5), (2, 2), (1, 1), (0, 0), (1, 1)),
-                                   (make(1, 12, 18), (5, 6), (3, 2), (2, 1), (1, 1), (1, 2))])
+unfold_windows.samples(
+    lambda make: [(make(2, 3, 4, 5), (2, 2), (1, 1), (0, 0), (1, 1)), (make(1, 2, 5, 6), (3, 2), (2, 1), (1, 1), (1, 2))]
+)
+fold_windows.samples(
+    lambda make: [
+        (make(2, 12, 12), (4, 5), (2, 2), (1, 1), (0, 0), (1, 1)),
+        (make(1, 12, 18), (5, 6), (3, 2), (2, 1), (1, 1), (1, 2)),
+    ]
+)

@@ -69,6 +69,7 @@ def ordered(out, x):
 
 # -- windows over the last dims
 
+
 def pooled_size(n, kernel, stride, padding, dilation, ceil_mode):
     """Windows along a dim; with `ceil_mode` also a last one that is not whole, unless it starts in the padding."""
     room = n + 2 * padding - dilation * (kernel - 1) - 1
@@ -79,8 +80,8 @@ def pooled_size(n, kernel, stride, padding, dilation, ceil_mode):
 
 
 def pooled_sizes(shape, kernel, stride, padding, dilation, ceil_mode=False):
-    lead = tuple(shape[:len(shape) - len(kernel)])
-    return lead + tuple(map(lambda *a: pooled_size(*a, ceil_mode), shape[len(lead):], kernel, stride, padding, dilation))
+    lead = tuple(shape[: len(shape) - len(kernel)])
+    return lead + tuple(map(lambda *a: pooled_size(*a, ceil_mode), shape[len(lead) :], kernel, stride, padding, dilation))
 
 
 def taps(inputs, outputs, kernel, stride, padding, dilation):

@@ -54,14 +54,15 @@ _OUT_OF_DIM = "index {bad} is out of bounds for dimension %d with size {size}"
 def _along(x_shape, index, dim):
     """numpy's index that addresses `index` along `dim` and the own position elsewhere."""
     rank = index.ndim
-    return tuple([index if d == dim else np.arange(n).reshape((1,) * d + (n,) + (1,) * (rank - 1 - d))
-                  for d, n in enumerate(index.shape)])
+    return tuple(
+        [index if d == dim else np.arange(n).reshape((1,) * d + (n,) + (1,) * (rank - 1 - d)) for d, n in enumerate(index.shape)]
+    )
 
 
 @indexed(meta=lambda x, dim, index: index.shape, promote="keep", refuses=True)
 def gather(s, i, x, dim: static, index: mask):
     at = s.indirect(index(*i), x.shape[dim])
-    return x(*i[:dim], at, *i[dim + 1:])
+    return x(*i[:dim], at, *i[dim + 1 :])
 
 
 @gather.native
@@ -85,9 +86,15 @@ def _(g, x: Meta, dim, index):
     return scatter_add(_zeros(g, x.shape), dim, index, g)
 
 
-gather.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2, 4)), (make(3, 4), 1, make.ints(4, 3, 6)),
-                             (make(5), 0, make.ints(5, 3)),
-                             (make(3, 4), 1, make.ints(4, 2, 2)), (make(3, 4), 1, make.ints(4, 3, 0))])
+gather.samples(
+    lambda make: [
+        (make(3, 4), 0, make.ints(3, 2, 4)),
+        (make(3, 4), 1, make.ints(4, 3, 6)),
+        (make(5), 0, make.ints(5, 3)),
+        (make(3, 4), 1, make.ints(4, 2, 2)),
+        (make(3, 4), 1, make.ints(4, 3, 0)),
+    ]
+)
 
 
 def row_major(x, *rest):
@@ -104,7 +111,7 @@ def _scatter(name, mode, kernel):
     @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: index.shape, promote="keep", refuses=True)
     def record(s, i, x, dim: static, index: mask, source):
         at = s.indirect(index(*i), x.shape[dim])
-        return (*i[:dim], at, *i[dim + 1:]), source(*i)
+        return (*i[:dim], at, *i[dim + 1 :]), source(*i)
 
     @record.numpy
     def _(x, dim, index, source):
@@ -116,12 +123,13 @@ def _scatter(name, mode, kernel):
     def write(x, dim, index, source):
         checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
         source = source[tuple(slice(n) for n in index.shape)]
-        if np.may_share_memory(x, index):                       # (checked above: what is written would change it)
+        if np.may_share_memory(x, index):  # (checked above: what is written would change it)
             index = index.copy()
         if np.may_share_memory(x, source):
             source = source.copy()
         if x.ndim == 0 or not native(x, dim, np.ascontiguousarray(index), np.ascontiguousarray(source)):
             kernel(x, _along(x.shape, index, dim), source)
+
     return record
 
 
@@ -260,26 +268,37 @@ def _fit(g, shape):
 
 
 def _scatter_samples(make):
-    return [(make(3, 4), 0, make.permutation(3, 3, 4), make(3, 4)), (make(3, 5), 1, make.permutation(5, 3, 5),
-                                                                     make(3, 5)),
-            (make(4), 0, make.permutation(4, 4), make(4)), (make(3, 4), 1, make.ints(4, 2, 1), make(3, 2)),
-            (make(3, 4), 1, make.ints(4, 3, 0), make(3, 0))]
+    return [
+        (make(3, 4), 0, make.permutation(3, 3, 4), make(3, 4)),
+        (make(3, 5), 1, make.permutation(5, 3, 5), make(3, 5)),
+        (make(4), 0, make.permutation(4, 4), make(4)),
+        (make(3, 4), 1, make.ints(4, 2, 1), make(3, 2)),
+        (make(3, 4), 1, make.ints(4, 3, 0), make(3, 0)),
+    ]
 
 
 scatter_set.samples(_scatter_samples)
-scatter_extreme.samples(lambda make: [
-    (make(3, 4), 0, make.ints(3, 6, 4), make(6, 4), True, False), (make(3, 4), 1, make.ints(4, 3, 5), make(3, 5), False, True),
-    (make(4), 0, make.ints(4, 3), make(3), False, False)])
+scatter_extreme.samples(
+    lambda make: [
+        (make(3, 4), 0, make.ints(3, 6, 4), make(6, 4), True, False),
+        (make(3, 4), 1, make.ints(4, 3, 5), make(3, 5), False, True),
+        (make(4), 0, make.ints(4, 3), make(3), False, False),
+    ]
+)
 for _record in (scatter_mul, scatter_max, scatter_min):
-    _record.samples(lambda make: _scatter_samples(make) + [(make(3, 4), 0, make.ints(3, 6, 4), make(6, 4)),
-                                                           (make(3, 4), 1, make.ints(4, 3, 5), make(3, 5))])
+    _record.samples(
+        lambda make: (
+            _scatter_samples(make)
+            + [(make(3, 4), 0, make.ints(3, 6, 4), make(6, 4)), (make(3, 4), 1, make.ints(4, 3, 5), make(3, 5))]
+        )
+    )
 scatter_add.samples(lambda make: _scatter_samples(make) + [(make(3, 4), 0, make.ints(3, 6, 4), make(6, 4))])
 
 
 @scatter(name="scatter_value", meta=row_major, ranges=lambda x, dim, index, value: index.shape, promote="keep", refuses=True)
 def scatter_value(s, i, x, dim: static, index: mask, value: scalar):
     at = s.indirect(index(*i), x.shape[dim])
-    return (*i[:dim], at, *i[dim + 1:]), s.const(value, x.dtype)
+    return (*i[:dim], at, *i[dim + 1 :]), s.const(value, x.dtype)
 
 
 @scatter_value.numpy
@@ -295,14 +314,19 @@ def _(g, dim, index):
     return scatter_value(g, dim, index, 0)
 
 
-scatter_value.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2, 4), 1.5), (make(3, 4), 1, make.ints(4, 3, 2), -1),
-                                    (make(4), 0, make.ints(4, 0), 1)])
+scatter_value.samples(
+    lambda make: [
+        (make(3, 4), 0, make.ints(3, 2, 4), 1.5),
+        (make(3, 4), 1, make.ints(4, 3, 2), -1),
+        (make(4), 0, make.ints(4, 0), 1),
+    ]
+)
 
 
-@indexed(meta=lambda x, dim, index: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1:]), promote="keep", refuses=True)
+@indexed(meta=lambda x, dim, index: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :]), promote="keep", refuses=True)
 def index_select(s, i, x, dim: static, index: mask):
     at = s.indirect(index(i[dim]), x.shape[dim])
-    return x(*i[:dim], at, *i[dim + 1:])
+    return x(*i[:dim], at, *i[dim + 1 :])
 
 
 @index_select.native
@@ -322,16 +346,18 @@ def _(g, x: Meta, dim, index):
     return index_add(_zeros(g, x.shape), dim, index, g)
 
 
-index_select.samples(lambda make: [(make(3, 4), 0, make.ints(3, 5)), (make(3, 4), 1, make.ints(4, 2)),
-                                   (make(4), 0, make.ints(4, 0))])
+index_select.samples(
+    lambda make: [(make(3, 4), 0, make.ints(3, 5)), (make(3, 4), 1, make.ints(4, 2)), (make(4), 0, make.ints(4, 0))]
+)
 
 
 def _index_write(name, mode, kernel):
-    @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: source.shape, promote="keep",
-             refuses=True)
+    @scatter(
+        name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: source.shape, promote="keep", refuses=True
+    )
     def record(s, i, x, dim: static, index: mask, source):
         at = s.indirect(index(i[dim]), x.shape[dim])
-        return (*i[:dim], at, *i[dim + 1:]), source(*i)
+        return (*i[:dim], at, *i[dim + 1 :]), source(*i)
 
     @record.numpy
     def _(x, dim, index, source):
@@ -346,6 +372,7 @@ def _index_write(name, mode, kernel):
         checked(index, x.shape[dim] if x.ndim else 1, "index out of range in self")
         if mode == "set" or not added_rows(x, dim, index, source):
             kernel(x, (slice(None),) * dim + (index,), source)
+
     return record
 
 
@@ -353,9 +380,11 @@ def added_rows(x, dim, index, source) -> bool:
     """x at `index` along `dim` += source, natively; False where numpy has to do it."""
     if not x.size or not source.size or index.ndim != 1 or not x.flags.c_contiguous:
         return False
-    outer, width = numel(x.shape[:dim]), numel(x.shape[dim + 1:])
-    return copy_gather.add_rows(x.reshape(outer, x.shape[dim], width), index,
-                          source.reshape(outer, index.size, width)) is not NotImplemented
+    outer, width = numel(x.shape[:dim]), numel(x.shape[dim + 1 :])
+    return (
+        copy_gather.add_rows(x.reshape(outer, x.shape[dim], width), index, source.reshape(outer, index.size, width))
+        is not NotImplemented
+    )
 
 
 index_add = _index_write("index_add", "add", np.add.at)
@@ -378,11 +407,10 @@ def _(g, dim, index):
     return index_select(g, dim, index)
 
 
-@scatter(ranges=lambda x, dim, index, value: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1:]), promote="keep",
-         refuses=True)
+@scatter(ranges=lambda x, dim, index, value: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :]), promote="keep", refuses=True)
 def index_fill(s, i, x, dim: static, index: mask, value: scalar):
     at = s.indirect(index(i[dim]), x.shape[dim])
-    return (*i[:dim], at, *i[dim + 1:]), s.const(value, x.dtype)
+    return (*i[:dim], at, *i[dim + 1 :]), s.const(value, x.dtype)
 
 
 @index_fill.numpy
@@ -397,10 +425,16 @@ def _(g, dim, index):
     return index_fill(g, dim, index, 0)
 
 
-index_copy.samples(lambda make: [(make(5, 3), 0, make.permutation(5, 5), make(5, 3)),
-                                 (make(2, 4), 1, make.permutation(4, 4), make(2, 4))])
-index_add.samples(lambda make: [(make(3, 4), 0, make.ints(3, 5), make(5, 4)),
-                                (make(3, 4), 1, make.ints(4, 2), make(3, 2)), (make(4), 0, make.ints(4, 0), make(0))])
+index_copy.samples(
+    lambda make: [(make(5, 3), 0, make.permutation(5, 5), make(5, 3)), (make(2, 4), 1, make.permutation(4, 4), make(2, 4))]
+)
+index_add.samples(
+    lambda make: [
+        (make(3, 4), 0, make.ints(3, 5), make(5, 4)),
+        (make(3, 4), 1, make.ints(4, 2), make(3, 2)),
+        (make(4), 0, make.ints(4, 0), make(0)),
+    ]
+)
 index_fill.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2), 1.5), (make(4), 0, make.ints(4, 2), -1)])
 
 
@@ -408,7 +442,7 @@ index_fill.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2), 1.5), (make(4)
 def spread(s, i, x, index: mask, dim: static, size):
     """Zeros with a new dim of `size`, and x at position `index` along it: the gradient of picking one element per
     row."""
-    rest = i[:dim] + i[dim + 1:]
+    rest = i[:dim] + i[dim + 1 :]
     return s.where(s.eq(s.index(i[dim]), index(*rest)), x(*rest), s.const(0, x.dtype))
 
 
@@ -427,8 +461,9 @@ def _(g, index, dim):
     return squeeze(gather(g, dim, unsqueeze(index, dim)), (dim,))
 
 
-spread.samples(lambda make: [(make(3), make.ints(4, 3), 1, 4), (make(2, 3), make.ints(5, 2, 3), 0, 5),
-                             (make(), make.ints(2), 0, 2)])
+spread.samples(
+    lambda make: [(make(3), make.ints(4, 3), 1, 4), (make(2, 3), make.ints(5, 2, 3), 0, 5), (make(), make.ints(2), 0, 2)]
+)
 
 
 @indexed(meta=lambda x, num_classes: (*x.shape, num_classes), promote="long", recompute=True)
@@ -440,6 +475,7 @@ one_hot.samples(lambda make: [(make.ints(5, 3), 5), (make.ints(4, 2, 3), 6), (ma
 
 
 # -- embedding
+
 
 @indexed(meta=lambda weight, index: (*index.shape, *weight.shape[1:]), promote="keep", refuses=True)
 def embedding_lookup(s, i, weight, index: mask):
@@ -463,8 +499,14 @@ def _(g, weight: Meta, index):
     return embedding_backward(weight.shape[0], index, g, -1)
 
 
-embedding_lookup.samples(lambda make: [(make(5, 3), make.ints(5, 4)), (make(5, 3), make.ints(5, 2, 3)),
-                                       (make(4, 2), make.ints(4)), (make(4, 2), make.ints(4, 0))])
+embedding_lookup.samples(
+    lambda make: [
+        (make(5, 3), make.ints(5, 4)),
+        (make(5, 3), make.ints(5, 2, 3)),
+        (make(4, 2), make.ints(4)),
+        (make(4, 2), make.ints(4, 0)),
+    ]
+)
 
 
 @composite(refuses=True)
@@ -481,8 +523,13 @@ def _(g, weight: Meta, index, padding_idx):
 embedding.samples(lambda make: [(make(5, 3), make.ints(5, 4)), (make(5, 3), make.ints(5, 2, 3), 1)])
 
 
-@scatter(mode="add", ranges=lambda rows, index, x, padding_idx: x.shape, promote="same",
-         refuses=True, meta=lambda rows, index, x, padding_idx: (rows, *x.shape[len(index.shape):]))
+@scatter(
+    mode="add",
+    ranges=lambda rows, index, x, padding_idx: x.shape,
+    promote="same",
+    refuses=True,
+    meta=lambda rows, index, x, padding_idx: (rows, *x.shape[len(index.shape) :]),
+)
 def embedding_backward(s, i, rows: size, index: mask, x, padding_idx: static = -1):
     """Rows of x added up at `index`; those of `padding_idx` add nothing."""
     n = len(index.shape)
@@ -496,10 +543,11 @@ def embedding_backward(s, i, rows: size, index: mask, x, padding_idx: static = -
 def _(rows, index, x, padding_idx):
     if not index.size or not x.size or not x.flags.c_contiguous:
         return NotImplemented
-    width = x.shape[index.ndim:]
+    width = x.shape[index.ndim :]
     out = copy_gather.zeros((rows,) + width, x.dtype)
-    bad = copy_gather.add_rows(out.reshape(1, rows, -1), np.ascontiguousarray(index).reshape(-1),
-                         x.reshape(1, index.size, -1), padding_idx)
+    bad = copy_gather.add_rows(
+        out.reshape(1, rows, -1), np.ascontiguousarray(index).reshape(-1), x.reshape(1, index.size, -1), padding_idx
+    )
     if bad is NotImplemented:
         return bad
     refuse(bad, index, rows, "index out of range in self")
@@ -509,7 +557,7 @@ def _(rows, index, x, padding_idx):
 @embedding_backward.numpy
 def _(rows, index, x, padding_idx):
     """Sorted by row, so that each row is one run to add up."""
-    width = x.shape[index.ndim:]
+    width = x.shape[index.ndim :]
     flat, values = index.reshape(-1), x.reshape((-1,) + width)
     out = copy_gather.zeros((rows,) + width, x.dtype)
     if flat.size:
@@ -533,11 +581,13 @@ def _(g, index, padding_idx):
     return masked_fill(picked, hidden, 0)
 
 
-embedding_backward.samples(lambda make: [(5, make.ints(5, 4), make(4, 3)), (5, make.ints(5, 2, 3), make(2, 3, 2), 1),
-                                         (3, make.ints(3, 0), make(0, 2))])
+embedding_backward.samples(
+    lambda make: [(5, make.ints(5, 4), make(4, 3)), (5, make.ints(5, 2, 3), make(2, 3, 2), 1), (3, make.ints(3, 0), make(0, 2))]
+)
 
 
 # -- advanced indexing: tensors at some of the dims
+
 
 def _broadcast(shapes):
     rank = max(len(shape) for shape in shapes)
@@ -545,8 +595,10 @@ def _broadcast(shapes):
     for column in zip(*[(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]):
         wide = [n for n in column if not (type(n) is int and n == 1)]
         if any(n != wide[0] for n in wide[1:]):
-            raise IndexError("shape mismatch: indexing tensors could not be broadcast together with shapes "
-                             + ", ".join(str(list(shape)) for shape in shapes))
+            raise IndexError(
+                "shape mismatch: indexing tensors could not be broadcast together with shapes "
+                + ", ".join(str(list(shape)) for shape in shapes)
+            )
         out.append(wide[0] if wide else 1)
     return tuple(out)
 
@@ -567,7 +619,7 @@ def indexed_sizes(x, indices, dims):
 def _source(s, i, x, indices, dims):
     """The index into x of element i of the result."""
     shape, at = _layout(x, indices, dims)
-    here, rest = i[at:at + len(shape)], iter(i[:at] + i[at + len(shape):])
+    here, rest = i[at : at + len(shape)], iter(i[:at] + i[at + len(shape) :])
     where = dict(zip(dims, indices))
     index = []
     for d in range(len(x.shape)):
@@ -575,7 +627,7 @@ def _source(s, i, x, indices, dims):
             index.append(next(rest))
             continue
         loader = where[d]
-        own = here[len(here) - len(loader.shape):]
+        own = here[len(here) - len(loader.shape) :]
         value = loader(*(0 if type(n) is int and n == 1 else k for n, k in zip(loader.shape, own)))
         size = s.index(x.shape[d])
         value = s.where(s.lt(value, 0), value + size, value)
@@ -590,8 +642,7 @@ def _numpy_index(x, indices, dims):
         if index.size and copy_gather.out_of_range(index, size):
             low, high = index.min(), index.max()
             if low < -size or high >= size:
-                raise IndexError(f"index {high if high >= size else low} is out of bounds for dimension {d} with size "
-                                 f"{size}")
+                raise IndexError(f"index {high if high >= size else low} is out of bounds for dimension {d} with size {size}")
     return tuple(where.get(d, slice(None)) for d in range(max(dims) + 1))
 
 
@@ -615,10 +666,14 @@ def _(g, x: Meta, indices, dims):
 
 @index.samples
 def _(make):
-    return [(make(4, 3), (make.ints(4, 5),), (0,)), (make(4, 3), (make.ints(3, 2, 2),), (1,)),
-            (make(4, 3), (make.ints(4, 2, 1), make.ints(3, 3)), (0, 1)),
-            (make(2, 3, 4), (make.ints(2, 5), make.ints(4, 5)), (0, 2)), (make(4, 3), (make.ints(4, 5) - 4,), (0,)),
-            (make(4, 3), (make.ints(4, 0),), (0,))]
+    return [
+        (make(4, 3), (make.ints(4, 5),), (0,)),
+        (make(4, 3), (make.ints(3, 2, 2),), (1,)),
+        (make(4, 3), (make.ints(4, 2, 1), make.ints(3, 3)), (0, 1)),
+        (make(2, 3, 4), (make.ints(2, 5), make.ints(4, 5)), (0, 2)),
+        (make(4, 3), (make.ints(4, 5) - 4,), (0,)),
+        (make(4, 3), (make.ints(4, 0),), (0,)),
+    ]
 
 
 def _added(x, index, values) -> bool:
@@ -630,10 +685,16 @@ def _added(x, index, values) -> bool:
 
 
 def _index_put(name, mode, kernel):
-    @scatter(name=name, mode=mode, promote="keep", exclude=("indices",), refuses=True,
-             ranges=lambda x, indices, values, dims: indexed_sizes(x, indices, dims))
+    @scatter(
+        name=name,
+        mode=mode,
+        promote="keep",
+        exclude=("indices",),
+        refuses=True,
+        ranges=lambda x, indices, values, dims: indexed_sizes(x, indices, dims),
+    )
     def record(s, i, x, indices: tensors, values, dims: static):
-        own = i[len(i) - len(values.shape):]
+        own = i[len(i) - len(values.shape) :]
         value = values(*(0 if type(n) is int and n == 1 else k for n, k in zip(values.shape, own)))
         return _source(s, i, x, indices, dims), value
 
@@ -648,13 +709,13 @@ def _index_put(name, mode, kernel):
         if 0 in indexed_sizes(x, indices, dims):
             return
         where = _numpy_index(x, indices, dims)
-        if mode == "set" or dims != (0,) or values.shape != indices[0].shape + x.shape[1:] or not _added(x, indices[0],
-                                                                                                     values):
+        if mode == "set" or dims != (0,) or values.shape != indices[0].shape + x.shape[1:] or not _added(x, indices[0], values):
             kernel(x, where, values)
 
     @record.grad("values")
     def _(g, indices, dims):
         return index(g, indices, dims)
+
     return record
 
 
@@ -727,14 +788,18 @@ def _(g):
 
 @index_put.samples
 def _(make):
-    return [(make(4, 3), (make.permutation(4, 4),), make(4, 3), (0,)),
-            (make(4, 3), (make.permutation(3, 3),), make(3), (1,)),
-            (make(4, 3), (make.permutation(4, 4),), make(), (0,)), (make(4, 3), (make.ints(4, 0),), make(0, 3), (0,))]
+    return [
+        (make(4, 3), (make.permutation(4, 4),), make(4, 3), (0,)),
+        (make(4, 3), (make.permutation(3, 3),), make(3), (1,)),
+        (make(4, 3), (make.permutation(4, 4),), make(), (0,)),
+        (make(4, 3), (make.ints(4, 0),), make(0, 3), (0,)),
+    ]
 
 
 @index_put_add.samples
 def _(make):
-    return [(make(4, 3), (make.ints(4, 5),), make(5, 3), (0,)), (make(4, 3), (make.ints(4, 5), make.ints(3, 5)),
-                                                                 make(5), (0, 1)),
-            (make(2, 3, 4), (make.ints(2, 5), make.ints(4, 5)), make(5, 3), (0, 2))]
-
+    return [
+        (make(4, 3), (make.ints(4, 5),), make(5, 3), (0,)),
+        (make(4, 3), (make.ints(4, 5), make.ints(3, 5)), make(5), (0, 1)),
+        (make(2, 3, 4), (make.ints(2, 5), make.ints(4, 5)), make(5, 3), (0, 2)),
+    ]

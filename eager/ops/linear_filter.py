@@ -42,7 +42,7 @@ def apply(x, dim, taps):
     found = _call.apply_taps(x, dim, *taps)
     if found is not NotImplemented:
         return found
-    sizes = (*x.shape[:dim], len(taps[0]), *x.shape[dim + 1:])
+    sizes = (*x.shape[:dim], len(taps[0]), *x.shape[dim + 1 :])
     last = array_is_last(x)
     out = empty_image(x, sizes) if last else kernels.empty(sizes, x.dtype)
     if not out.size:
@@ -61,18 +61,24 @@ def apply(x, dim, taps):
 
 def _native(x, dim, taps, out):
     ends, index, weight = taps
-    outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1:])
-    arrays = (out, x, np.ascontiguousarray(ends, np.int64), np.ascontiguousarray(index, np.int64),
-              np.ascontiguousarray(weight, kernels.computation(x.dtype)))
+    outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])
+    arrays = (
+        out,
+        x,
+        np.ascontiguousarray(ends, np.int64),
+        np.ascontiguousarray(index, np.int64),
+        np.ascontiguousarray(weight, kernels.computation(x.dtype)),
+    )
     reads = max(1, len(index) // max(1, len(ends)))
     if inner == 1:
         kernels.run("taps_single", x.dtype, outer, kernels.grain_of(reads * len(ends)), arrays, (x.shape[dim], len(ends), 1))
     else:
-        kernels.run("taps_inner", x.dtype, outer * len(ends), kernels.grain_of(reads * inner), arrays,
-                 (x.shape[dim], len(ends), inner))
+        kernels.run(
+            "taps_inner", x.dtype, outer * len(ends), kernels.grain_of(reads * inner), arrays, (x.shape[dim], len(ends), inner)
+        )
 
 
-TABLE = 1 << 15          # taps of a map that stands in generated code
+TABLE = 1 << 15  # taps of a map that stands in generated code
 
 
 def call(c, out, x, dim, make):
@@ -84,14 +90,19 @@ def call(c, out, x, dim, make):
     if len(index) > TABLE:
         return None
     x = c.rows(x)
-    outer, inner = copy_gather.product(x.shape[:dim]), copy_gather.product(x.shape[dim + 1:])
+    outer, inner = copy_gather.product(x.shape[:dim]), copy_gather.product(x.shape[dim + 1 :])
     reads = max(1, len(index) // len(ends))
-    arrays = (out, x, kernel_calls.Table(tuple(ends.tolist())), kernel_calls.Table(tuple(index.tolist())),
-              kernel_calls.Table(tuple(weight.tolist()), x.dtype))
+    arrays = (
+        out,
+        x,
+        kernel_calls.Table(tuple(ends.tolist())),
+        kernel_calls.Table(tuple(index.tolist())),
+        kernel_calls.Table(tuple(weight.tolist()), x.dtype),
+    )
     numbers, type_ = (x.shape[dim], len(ends), inner), kernel_calls.TYPES[x.dtype.name]
     if type(inner) is int and inner == 1:
-        return kernel_calls.Job("taps_single", type_, outer, reads * len(ends), arrays, numbers),
-    return kernel_calls.Job("taps_inner", type_, outer * len(ends), reads * inner, arrays, numbers),
+        return (kernel_calls.Job("taps_single", type_, outer, reads * len(ends), arrays, numbers),)
+    return (kernel_calls.Job("taps_inner", type_, outer * len(ends), reads * inner, arrays, numbers),)
 
 
 def _numpy(x, dim, taps, out):

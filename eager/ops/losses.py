@@ -67,7 +67,9 @@ def bent_square(s, x, target, bound: scalar, half: scalar, width: scalar, slope:
     return s.where(s.lt(size, bound), size * size * 0.5 / width, (size - half) * slope)
 
 
-bent_square.native(lambda x, target, bound, half, width, slope: elementwise.pair("bent_square", x, target, bound, half, width, slope))
+bent_square.native(
+    lambda x, target, bound, half, width, slope: elementwise.pair("bent_square", x, target, bound, half, width, slope)
+)
 bent_square.samples(lambda make: [(make(3, 4), make(3, 4), 0.7, 0.35, 1.0, 0.7), (make(4), make(3, 4), 0.5, 0.25, 0.5, 1.0)])
 
 
@@ -98,15 +100,17 @@ def smooth_l1_loss(x, target, reduction: static, beta: scalar):
 
 
 # The slopes of a loss of x and target with respect to x or, where the second name is True, to target; `bound` is its number.
-_SLOPES = {("huber", False): lambda x, target, bound: _bent(x, target, bound, bound),
-           ("huber", True): lambda x, target, bound: _bent(target, x, bound, bound),
-           ("smooth", False): lambda x, target, bound: _bent(x, target, bound, 1.0),
-           ("smooth", True): lambda x, target, bound: _bent(target, x, bound, 1.0),
-           ("logits", False): lambda x, target, bound: sub(sigmoid(x), target),
-           ("logits", True): lambda x, target, bound: neg(x),
-           ("soft_margin", False): lambda x, target, bound: neg(mul(target, sigmoid(neg(mul(target, x))))),
-           ("soft_margin", True): lambda x, target, bound: neg(mul(x, sigmoid(neg(mul(target, x))))),
-           ("answers", False): lambda x, target, bound: _answer_slope(single(x), target)}
+_SLOPES = {
+    ("huber", False): lambda x, target, bound: _bent(x, target, bound, bound),
+    ("huber", True): lambda x, target, bound: _bent(target, x, bound, bound),
+    ("smooth", False): lambda x, target, bound: _bent(x, target, bound, 1.0),
+    ("smooth", True): lambda x, target, bound: _bent(target, x, bound, 1.0),
+    ("logits", False): lambda x, target, bound: sub(sigmoid(x), target),
+    ("logits", True): lambda x, target, bound: neg(x),
+    ("soft_margin", False): lambda x, target, bound: neg(mul(target, sigmoid(neg(mul(target, x))))),
+    ("soft_margin", True): lambda x, target, bound: neg(mul(x, sigmoid(neg(mul(target, x))))),
+    ("answers", False): lambda x, target, bound: _answer_slope(single(x), target),
+}
 
 
 @composite
@@ -118,11 +122,15 @@ def loss_slope(g, x, target, reduction: static, kind: static, of_target: static,
 
 
 loss_slope.native(_call.loss_slope)
-loss_slope.samples(lambda make: [(make(), make(3, 4), make(3, 4), "mean", "huber", False, 0.7),
-                                 (make(4), make(4), make(4), "none", "smooth", True, 0.5),
-                                 (make(), make(2, 3), make.probabilities(2, 3), "sum", "logits", False, 0.0),
-                                 (make(2, 3), make(2, 3), make(2, 3), "none", "soft_margin", True, 0.0),
-                                 (make(), make.probabilities(5), make.probabilities(5), "mean", "answers", False, 0.0)])
+loss_slope.samples(
+    lambda make: [
+        (make(), make(3, 4), make(3, 4), "mean", "huber", False, 0.7),
+        (make(4), make(4), make(4), "none", "smooth", True, 0.5),
+        (make(), make(2, 3), make.probabilities(2, 3), "sum", "logits", False, 0.0),
+        (make(2, 3), make(2, 3), make(2, 3), "none", "soft_margin", True, 0.0),
+        (make(), make.probabilities(5), make.probabilities(5), "mean", "answers", False, 0.0),
+    ]
+)
 
 
 @huber_loss.native
@@ -186,8 +194,7 @@ def _bent_rise(g, d, bound, rise):
 
 
 def _pairs(make, *extra):
-    return [(make(3, 4), make(3, 4), "mean", *extra), (make(5), make(5), "none", *extra),
-            (make(2, 3), make(2, 3), "sum", *extra)]
+    return [(make(3, 4), make(3, 4), "mean", *extra), (make(5), make(5), "none", *extra), (make(2, 3), make(2, 3), "sum", *extra)]
 
 
 mse_loss.samples(_pairs)
@@ -320,11 +327,18 @@ def _(g, x, target, weight, reduction):
     return mul(g, mul(target, _tail(x)))
 
 
-binary_cross_entropy.samples(lambda make: [(make.probabilities(3, 4), make.probabilities(3, 4), None, "mean"),
-                                           (make.probabilities(5), make.probabilities(5), make(5), "sum")])
-binary_cross_entropy_with_logits.samples(lambda make: [(make(3, 4), make.probabilities(3, 4), None, None, "mean"),
-                                                       (make(2, 3), make.probabilities(2, 3), make(3),
-                                                        make.positive(3), "none")])
+binary_cross_entropy.samples(
+    lambda make: [
+        (make.probabilities(3, 4), make.probabilities(3, 4), None, "mean"),
+        (make.probabilities(5), make.probabilities(5), make(5), "sum"),
+    ]
+)
+binary_cross_entropy_with_logits.samples(
+    lambda make: [
+        (make(3, 4), make.probabilities(3, 4), None, None, "mean"),
+        (make(2, 3), make.probabilities(2, 3), make(3), make.positive(3), "none"),
+    ]
+)
 
 
 @composite
@@ -340,11 +354,11 @@ def kl_div(x, target, reduction: static, log_target: static):
     return reduced(loss, reduction)
 
 
-kl_div.samples(lambda make: [(make(3, 4), make.probabilities(3, 4), "batchmean", False),
-                             (make(3, 4), make(3, 4), "sum", True)])
+kl_div.samples(lambda make: [(make(3, 4), make.probabilities(3, 4), "batchmean", False), (make(3, 4), make(3, 4), "sum", True)])
 
 
 # -- class indices; the classes are dim 1 of x (N, C, ...)
+
 
 def _class_weights(target, weight, ignore_index, dtype):
     """(target with ignored positions at class 0, weight of each position: 0 where ignored); `dtype`: of the scores."""
@@ -352,8 +366,7 @@ def _class_weights(target, weight, ignore_index, dtype):
     safe = where(kept, target, 0)
     if weight is None:
         return safe, cast(kept, dtype.compute)
-    picked = reshape(index_select(weight, 0, reshape(safe, (extent(safe.shape, range(len(safe.shape))),))),
-                     tuple(safe.shape))
+    picked = reshape(index_select(weight, 0, reshape(safe, (extent(safe.shape, range(len(safe.shape))),))), tuple(safe.shape))
     return safe, where(kept, single(picked), 0.0)
 
 
@@ -397,8 +410,17 @@ def _per_position(g, w, total, reduction, ignored):
 @nll_loss.native
 def _(x, target, weight, reduction, ignore_index):
     """Rows of one class each, none of them ignored."""
-    if weight is not None or x.ndim != 2 or not x.size or target.ndim != 1 or target.dtype != np.int64 or len(target) != len(x) \
-            or 0 <= ignore_index < x.shape[1] or not kernels.plain(x) or copy_gather.out_of_range(target, x.shape[1]):
+    if (
+        weight is not None
+        or x.ndim != 2
+        or not x.size
+        or target.ndim != 1
+        or target.dtype != np.int64
+        or len(target) != len(x)
+        or 0 <= ignore_index < x.shape[1]
+        or not kernels.plain(x)
+        or copy_gather.out_of_range(target, x.shape[1])
+    ):
         return NotImplemented
     loss = -_computed(x.take(target + np.arange(0, x.size, x.shape[1])))
     total = np.asarray(len(target), loss.dtype)
@@ -428,8 +450,9 @@ def nll_loss_backward(g, target, weight: optional, total, reduction: static, ign
 nll_loss_backward.native(_call.nll_loss_backward)
 
 
-@composite(outputs=("out", Out("lse", differentiable=False, hidden=True),
-                    Out("total", differentiable=False, hidden=True)), refuses=True)
+@composite(
+    outputs=("out", Out("lse", differentiable=False, hidden=True), Out("total", differentiable=False, hidden=True)), refuses=True
+)
 def cross_entropy(x, target, weight: optional, reduction: static, ignore_index: static, label_smoothing: scalar):
     """-log softmax(x)[target], weighted; smoothing mixes in the mean over all classes."""
     y = single(x)
@@ -438,8 +461,7 @@ def cross_entropy(x, target, weight: optional, reduction: static, ignore_index: 
     total = sum_dims(w, _all(w), False)
     loss = masked_fill(mul(sub(lse, _pick(y, safe)), w), eq(target, ignore_index), 0.0)
     if label_smoothing:
-        loss = add(mul(loss, 1.0 - label_smoothing), mul(_smooth_part(y, lse, target, weight, ignore_index),
-                                                         label_smoothing))
+        loss = add(mul(loss, 1.0 - label_smoothing), mul(_smooth_part(y, lse, target, weight, ignore_index), label_smoothing))
     if reduction != "none":
         loss = sum_dims(loss, _all(loss), False)
         loss = div(loss, total) if reduction == "mean" else loss
@@ -472,8 +494,15 @@ def _(x, target, weight, reduction, ignore_index, label_smoothing):
 
 def _native_rows(x, target, weight, label_smoothing) -> bool:
     smooth = not label_smoothing or weight is None and x.dtype.itemsize >= 4 and x.flags.c_contiguous
-    return (x.ndim == 2 and smooth and x.size > 0 and target.ndim == 1 and target.dtype == np.int64
-            and kernels.plain(x, weight) and target.flags.c_contiguous)
+    return (
+        x.ndim == 2
+        and smooth
+        and x.size > 0
+        and target.ndim == 1
+        and target.dtype == np.int64
+        and kernels.plain(x, weight)
+        and target.flags.c_contiguous
+    )
 
 
 @cross_entropy.native
@@ -523,25 +552,26 @@ def _(x, target, weight, reduction, ignore_index, label_smoothing):
 def _row_lse(x):
     lse, step = np.empty(len(x), x.dtype), max(1, (1 << 15) // x.shape[1])
     for k in range(0, len(x), step):
-        rows = x[k:k + step]
+        rows = x[k : k + step]
         top = np.maximum.reduce(rows, 1)
         top = np.where(np.isfinite(top), top, x.dtype.type(0))
         shifted = rows - top[:, None]
-        lse[k:k + step] = np.log(np.add.reduce(np.exp(shifted, out=shifted), 1)) + top
+        lse[k : k + step] = np.log(np.add.reduce(np.exp(shifted, out=shifted), 1)) + top
     lse[lse == np.inf] = np.nan
     return lse
 
 
 @cross_entropy.grad("x")
 def _(g, x, target, weight, reduction, ignore_index, label_smoothing, lse, total):
-    if state.grad:          # to be differentiated again: the log-sum-exp is a function of x
+    if state.grad:  # to be differentiated again: the log-sum-exp is a function of x
         lse = _log_total(single(x))
     return cross_entropy_backward(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing)
 
 
 @composite
-def cross_entropy_backward(g, x, target, weight: optional, lse, total, reduction: static, ignore_index: static,
-                           label_smoothing: scalar):
+def cross_entropy_backward(
+    g, x, target, weight: optional, lse, total, reduction: static, ignore_index: static, label_smoothing: scalar
+):
     """(softmax - onehot) * weight * g / total, and the same for the smoothed part."""
     safe, w = _class_weights(target, weight, ignore_index, x.dtype)
     probability = exp(sub(single(x), unsqueeze(lse, 1)))
@@ -549,8 +579,7 @@ def cross_entropy_backward(g, x, target, weight: optional, lse, total, reduction
     per = mul(per, 1.0 - label_smoothing) if label_smoothing else per
     out = sub(mul(probability, unsqueeze(per, 1)), spread(per, safe, 1, x.shape[1]))
     if label_smoothing:
-        out = add(out, _smooth_gradient(g, probability, target, weight, total, reduction, ignore_index,
-                                        label_smoothing))
+        out = add(out, _smooth_gradient(g, probability, target, weight, total, reduction, ignore_index, label_smoothing))
     return back(out, x)
 
 
@@ -603,25 +632,28 @@ def _(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing
     scale = np.where(kept, g / total if reduction == "mean" else g, x.dtype.type(0)).astype(x.dtype, copy=False)
     out, step = kernels.empty(x.shape, x.dtype), max(1, (1 << 15) // x.shape[1])
     for k in range(0, len(x), step):
-        part = out[k:k + step]
-        np.exp(np.subtract(x[k:k + step], lse[k:k + step, None], out=part), out=part)
-        part *= scale[k:k + step, None]
+        part = out[k : k + step]
+        np.exp(np.subtract(x[k : k + step], lse[k : k + step, None], out=part), out=part)
+        part *= scale[k : k + step, None]
     out[np.arange(len(x)), np.where(kept, target, 0)] -= scale
     return out
 
 
 @cross_entropy.samples
 def _(make):
-    return [(make(4, 5), make.ints(5, 4), None, "mean", -100, 0.0), (make(4, 5), make.ints(5, 4), make.positive(5),
-                                                                     "sum", 2, 0.0),
-            (make(2, 3, 4), make.ints(3, 2, 4), None, "none", -100, 0.0),
-            (make(4, 5), make.ints(5, 4), make.positive(5), "mean", 1, 0.1),
-            (make(4, 5), make.ints(5, 4), None, "mean", -100, 0.2)]
+    return [
+        (make(4, 5), make.ints(5, 4), None, "mean", -100, 0.0),
+        (make(4, 5), make.ints(5, 4), make.positive(5), "sum", 2, 0.0),
+        (make(2, 3, 4), make.ints(3, 2, 4), None, "none", -100, 0.0),
+        (make(4, 5), make.ints(5, 4), make.positive(5), "mean", 1, 0.1),
+        (make(4, 5), make.ints(5, 4), None, "mean", -100, 0.2),
+    ]
 
 
 @nll_loss.samples
 def _(make):
-    return [(make(4, 5), make.ints(5, 4), None, "mean", -100), (make(4, 5), make.ints(5, 4), make.positive(5), "sum",
-                                                                2),
-            (make(2, 3, 4), make.ints(3, 2, 4), None, "none", -100)]
-
+    return [
+        (make(4, 5), make.ints(5, 4), None, "mean", -100),
+        (make(4, 5), make.ints(5, 4), make.positive(5), "sum", 2),
+        (make(2, 3, 4), make.ints(3, 2, 4), None, "none", -100),
+    ]

@@ -132,7 +132,7 @@ def _job(c, name, x, target, arrays, *numbers):
         return None
     rows, classes = x.shape
     arrays += tuple(kernel_calls.rows_of(c, x, target))
-    return kernel_calls.Job(name, kernel_calls.TYPES[x.dtype.name], rows, _work(classes), arrays, (classes, *numbers)),
+    return (kernel_calls.Job(name, kernel_calls.TYPES[x.dtype.name], rows, _work(classes), arrays, (classes, *numbers)),)
 
 
 @multilabel_margin_rows.calls
@@ -170,11 +170,15 @@ def multilabel_margin_loss_backward(g, x, target: mask, reduction: static):
 
 
 multilabel_margin_loss_backward.native(_call.multilabel_margin_backward)
-multi_margin_loss.samples(lambda make: [(make(4, 5), make.ints(5, 4), 1, 0.7, "mean"),
-                                        (make(3, 4), make.ints(4, 3), 2, 1.0, "none"),
-                                        (make(2, 3), make.ints(3, 2), 1, 1.0, "sum")])
-multilabel_margin_loss.samples(lambda make: [(make(4, 5), make.ints(5, 4, 5), "mean"),
-                                             (make(2, 3), make.ints(3, 2, 3), "none")])
+multi_margin_loss.samples(
+    lambda make: [
+        (make(4, 5), make.ints(5, 4), 1, 0.7, "mean"),
+        (make(3, 4), make.ints(4, 3), 2, 1.0, "none"),
+        (make(2, 3), make.ints(3, 2), 1, 1.0, "sum"),
+    ]
+)
+multilabel_margin_loss.samples(lambda make: [(make(4, 5), make.ints(5, 4, 5), "mean"), (make(2, 3), make.ints(3, 2, 3), "none")])
 multilabel_margin_rows.samples(lambda make: [(make(4, 5), make.ints(5, 4, 5)), (make(2, 3), make.ints(3, 2, 3))])
-multilabel_margin_rows_backward.samples(lambda make: [(make(4), make(4, 5), make.ints(5, 4, 5)),
-                                                      (make(2), make(2, 3), make.ints(3, 2, 3))])
+multilabel_margin_rows_backward.samples(
+    lambda make: [(make(4), make(4, 5), make.ints(5, 4, 5)), (make(2), make(2, 3), make.ints(3, 2, 3))]
+)

@@ -5,14 +5,19 @@ import numpy as np
 
 from ...runtime import kernel_calls, kernels
 
-_FEW = 16               # rows over all steps below which packing the weights costs more than it gains
+_FEW = 16  # rows over all steps below which packing the weights costs more than it gains
 _FLOAT = np.dtype(np.float32)
 
 
 def _eligible(x, *others):
     """All float32; `x` has units next to each other."""
-    return (x.dtype == _FLOAT and x.shape[0] * x.shape[1] >= _FEW and x.size and x.strides[2] == 4
-            and all(a is None or a.dtype == _FLOAT for a in others))
+    return (
+        x.dtype == _FLOAT
+        and x.shape[0] * x.shape[1] >= _FEW
+        and x.size
+        and x.strides[2] == 4
+        and all(a is None or a.dtype == _FLOAT for a in others)
+    )
 
 
 def _dense(*arrays):
@@ -47,9 +52,14 @@ def backward(name, g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, r
     g_x, g_h = kernels.empty((length, rows, weight.shape[0]), _FLOAT), np.empty((rows, size), _FLOAT)
     sizes = {"lstm": (rows, size), "gru": g_x.shape}.get(name)
     third = None if sizes is None else kernels.empty(sizes, _FLOAT)
-    kernels.run(name + "_backward", _FLOAT, 1, 1,
-             (g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third),
-             (length, rows, size, int(reverse), *strides))
+    kernels.run(
+        name + "_backward",
+        _FLOAT,
+        1,
+        1,
+        (g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third),
+        (length, rows, size, int(reverse), *strides),
+    )
     return g_x, g_h, third
 
 
@@ -70,9 +80,9 @@ def forward_calls(c, name, x, h0, c0, weight, bias, valid, reverse, out, hn, cn,
     h0, c0, weight, bias, valid = kernel_calls.rows_of(c, h0, c0, weight, bias, valid)
     numbers = *x.shape[:2], h0.shape[1], reverse, *x.strides[:2]
     arrays = x, h0, c0, weight, bias, valid, out, hn, cn, gates, cells
-    same = {"lstm": ((9, 0),), "gru": ()}.get(name, ((6, 0),))          # gates, or states, where their inputs were
+    same = {"lstm": ((9, 0),), "gru": ()}.get(name, ((6, 0),))  # gates, or states, where their inputs were
     flops = _flops(numbers, weight)
-    return kernel_calls.Job(name + "_forward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),
+    return (kernel_calls.Job(name + "_forward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),)
 
 
 def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, reverse, g_x, g_h, third):
@@ -81,9 +91,10 @@ def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight,
     g_out = kernel_calls.along_last(c, g_out)
     strides = (0, 0) if g_out is None else g_out.strides[:2]
     g_hn, g_cn, gates, cells, out, first, weight, valid = kernel_calls.rows_of(
-        c, g_hn, g_cn, gates, cells, out, first, weight, valid)
+        c, g_hn, g_cn, gates, cells, out, first, weight, valid
+    )
     numbers = *g_x.shape[:2], weight.shape[1], reverse, *strides
     arrays = g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third
-    same = ((9, 3),) if name == "lstm" else ()                          # gradients where the gates were
+    same = ((9, 3),) if name == "lstm" else ()  # gradients where the gates were
     flops = _flops(numbers, weight)
-    return kernel_calls.Job(name + "_backward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),
+    return (kernel_calls.Job(name + "_backward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),)

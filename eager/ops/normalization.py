@@ -54,7 +54,7 @@ def _numpy_rows(x, normalized):
     """(rows, their length, rows per chunk) of contiguous float32 or float64, else None."""
     if x.dtype not in (np.float32, np.float64) or not x.flags.c_contiguous or not x.size:
         return None
-    width = math.prod(x.shape[x.ndim - normalized:])
+    width = math.prod(x.shape[x.ndim - normalized :])
     return x.size // width, width, max(1, (1 << 15) // width)
 
 
@@ -67,14 +67,14 @@ def _(x, normalized, weight, bias, eps):
     if plan is None:
         return NotImplemented
     rows, width, step = plan
-    shape = x.shape[:x.ndim - normalized] + (1,) * normalized
+    shape = x.shape[: x.ndim - normalized] + (1,) * normalized
     out, middle, rstd = np.empty_like(x), np.empty((rows, 1), x.dtype), np.empty((rows, 1), x.dtype)
     flat, result, ones = x.reshape(rows, width), out.reshape(rows, width), np.full(width, 1.0 / width, x.dtype)
     weight, bias = (None if a is None else a.reshape(width) for a in (weight, bias))
     for k in range(0, rows, step):
-        part, m, r = result[k:k + step], middle[k:k + step], rstd[k:k + step]
-        np.matmul(flat[k:k + step], ones, out=m[:, 0])
-        np.subtract(flat[k:k + step], m, out=part)
+        part, m, r = result[k : k + step], middle[k : k + step], rstd[k : k + step]
+        np.matmul(flat[k : k + step], ones, out=m[:, 0])
+        np.subtract(flat[k : k + step], m, out=part)
         np.einsum("ij,ij->i", part, part, out=r[:, 0])
         r *= 1.0 / width
         r += eps
@@ -90,14 +90,14 @@ def _(x, normalized, weight, bias, eps):
 
 @layer_norm.meta
 def _(x, normalized, weight, bias, eps):
-    rows = tuple(x.shape[:len(x.shape) - normalized]) + (1,) * normalized
+    rows = tuple(x.shape[: len(x.shape) - normalized]) + (1,) * normalized
     inner = x.dtype.compute
     return Spec(tuple(x.shape), x.dtype), Spec(rows, inner), Spec(rows, inner)
 
 
 @layer_norm.grad("x")
 def _(g, x, mean, rstd, weight, normalized, eps):
-    if state.grad:          # to be differentiated again: mean and deviation are functions of x
+    if state.grad:  # to be differentiated again: mean and deviation are functions of x
         _, mean, rstd = _standardised(single(x), last_dims(x, normalized), eps)
     return layer_norm_backward(g, x, mean, rstd, weight, normalized)
 
@@ -130,14 +130,17 @@ def norm_weight_gradient(g, x, mean: optional, rstd: tensor, normalized: static)
 
 @norm_weight_gradient.meta
 def _(g, x, mean, rstd, normalized):
-    return Spec(tuple(x.shape[len(x.shape) - normalized:]), x.dtype.compute)
+    return Spec(tuple(x.shape[len(x.shape) - normalized :]), x.dtype.compute)
 
 
 norm_weight_gradient.native(rows.norm_weight_gradient)
-norm_weight_gradient.samples(lambda make: [
-    (make(3, 4), make(3, 4), make(3, 1), make.positive(3, 1), 1), (make(2, 3, 4), make(2, 3, 4), None,
-                                                                  make.positive(2, 1, 1), 2),
-    (make(5), make(5), make(1), make.positive(1), 1)])
+norm_weight_gradient.samples(
+    lambda make: [
+        (make(3, 4), make(3, 4), make(3, 1), make.positive(3, 1), 1),
+        (make(2, 3, 4), make(2, 3, 4), None, make.positive(2, 1, 1), 2),
+        (make(5), make(5), make(1), make.positive(1), 1),
+    ]
+)
 
 
 @composite
@@ -165,11 +168,11 @@ def _(g, x, mean, rstd, weight, normalized):
     scale, weight = 1.0 / width, None if weight is None else weight.reshape(width)
     hat = np.empty((min(step, rows), width), x.dtype)
     for k in range(0, rows, step):
-        part, r = result[k:k + step], rstd[k:k + step]
-        own = hat[:len(part)]
-        np.subtract(x[k:k + step], mean[k:k + step], out=own)
+        part, r = result[k : k + step], rstd[k : k + step]
+        own = hat[: len(part)]
+        np.subtract(x[k : k + step], mean[k : k + step], out=own)
         own *= r
-        np.multiply(g[k:k + step], 1.0 if weight is None else weight, out=part)
+        np.multiply(g[k : k + step], 1.0 if weight is None else weight, out=part)
         along = np.einsum("ij,ij->i", part, own)[:, None] * x.dtype.type(scale)
         part -= np.add.reduce(part, 1, keepdims=True) * x.dtype.type(scale)
         own *= along
@@ -180,10 +183,14 @@ def _(g, x, mean, rstd, weight, normalized):
 
 @layer_norm.samples
 def _(make):
-    return [(make(3, 4), 1, make(4), make(4), 1e-5), (make(2, 3, 4), 1, make(4), None, 1e-5),
-            (make(2, 3, 4), 2, None, None, 1e-3),
-            (make(4, 3).t(), 1, make(4), make(4), 1e-5), (make(0, 4), 1, make(4), make(4), 1e-5),
-            (make(5), 1, None, None, 1e-5)]
+    return [
+        (make(3, 4), 1, make(4), make(4), 1e-5),
+        (make(2, 3, 4), 1, make(4), None, 1e-5),
+        (make(2, 3, 4), 2, None, None, 1e-3),
+        (make(4, 3).t(), 1, make(4), make(4), 1e-5),
+        (make(0, 4), 1, make(4), make(4), 1e-5),
+        (make(5), 1, None, None, 1e-5),
+    ]
 
 
 def _rms(y, dims, eps):
@@ -231,5 +238,4 @@ def _(g, x, rstd, weight, normalized):
     return rows.norm_backward(g, x, None, rstd, weight, normalized)
 
 
-rms_norm.samples(lambda make: [(make(3, 4), 1, make(4), 1e-5), (make(2, 3, 4), 2, None, 1e-3),
-                               (make(5), 1, None, 1e-5)])
+rms_norm.samples(lambda make: [(make(3, 4), 1, make(4), 1e-5), (make(2, 3, 4), 2, None, 1e-3), (make(5), 1, None, 1e-5)])

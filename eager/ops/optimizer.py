@@ -25,16 +25,16 @@ def pieces(*arrays):
         return
     flat = [a.reshape(-1) for a in arrays]
     for k in range(0, flat[0].size, PIECE):
-        yield [a[k:k + PIECE] for a in flat]
-
+        yield [a[k : k + PIECE] for a in flat]
 
 
 # -- SGD
 
+
 @composite(mutates=("param",), outputs=())
 def sgd_step(param, grad, lr: scalar, weight_decay: scalar, maximize: static):
     grad = _direction(param, grad, weight_decay, maximize)
-    return sub(param, mul(grad, lr)),
+    return (sub(param, mul(grad, lr)),)
 
 
 @sgd_step.calls
@@ -68,8 +68,9 @@ sgd_step.kernels["inplace"] = _numpy_sgd
 
 
 @composite(mutates=("param", "buffer"), outputs=())
-def sgd_momentum_step(param, grad, buffer, lr: scalar, momentum: scalar, dampening: scalar, weight_decay: scalar,
-                      nesterov: static, maximize: static):
+def sgd_momentum_step(
+    param, grad, buffer, lr: scalar, momentum: scalar, dampening: scalar, weight_decay: scalar, nesterov: static, maximize: static
+):
     grad = _direction(param, grad, weight_decay, maximize)
     buffer = add(mul(buffer, momentum), mul(grad, 1.0 - dampening))
     step = add(grad, mul(buffer, momentum)) if nesterov else buffer
@@ -111,6 +112,7 @@ def sgd_rows(rows, lr, momentum, dampening, weight_decay, nesterov, maximize):
 
 # -- Adam
 
+
 def _corrections(step, beta1, beta2):
     """(1 - beta1**t, sqrt(1 - beta2**t)) as 0-dim float64 tensors."""
     t = cast(step, dtypes.float64)
@@ -139,8 +141,20 @@ def _moved(param, exp_avg, spread, first, second, lr, eps):
 
 
 @composite(mutates=("param", "exp_avg", "exp_avg_sq", "step"), outputs=())
-def adam_step(param, grad, exp_avg, exp_avg_sq, step: tensor, lr: scalar, beta1: scalar, beta2: scalar, eps: scalar,
-              weight_decay: scalar, decoupled: static, maximize: static):
+def adam_step(
+    param,
+    grad,
+    exp_avg,
+    exp_avg_sq,
+    step: tensor,
+    lr: scalar,
+    beta1: scalar,
+    beta2: scalar,
+    eps: scalar,
+    weight_decay: scalar,
+    decoupled: static,
+    maximize: static,
+):
     step = add(step, 1)
     param, grad = _decayed(param, grad, lr, weight_decay, decoupled, maximize)
     exp_avg, exp_avg_sq = _moments(grad, exp_avg, exp_avg_sq, beta1, beta2)
@@ -149,9 +163,21 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step: tensor, lr: scalar, beta1:
 
 
 @composite(mutates=("param", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step"), outputs=())
-def amsgrad_step(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step: tensor, lr: scalar, beta1: scalar,
-                 beta2: scalar,
-                 eps: scalar, weight_decay: scalar, decoupled: static, maximize: static):
+def amsgrad_step(
+    param,
+    grad,
+    exp_avg,
+    exp_avg_sq,
+    max_exp_avg_sq,
+    step: tensor,
+    lr: scalar,
+    beta1: scalar,
+    beta2: scalar,
+    eps: scalar,
+    weight_decay: scalar,
+    decoupled: static,
+    maximize: static,
+):
     step = add(step, 1)
     param, grad = _decayed(param, grad, lr, weight_decay, decoupled, maximize)
     exp_avg, exp_avg_sq = _moments(grad, exp_avg, exp_avg_sq, beta1, beta2)
@@ -163,25 +189,25 @@ def amsgrad_step(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step: tensor,
 @adam_step.calls
 def _(c, outs, param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
     options, reals = (int(decoupled), int(maximize)), (lr, beta1, beta2, eps, weight_decay)
-    return optimizer_step.adam_calls(c, (*outs[:3], None), (param, exp_avg, exp_avg_sq, None), grad, step, outs[3], options, reals)
+    return optimizer_step.adam_calls(
+        c, (*outs[:3], None), (param, exp_avg, exp_avg_sq, None), grad, step, outs[3], options, reals
+    )
 
 
 @amsgrad_step.calls
-def _(c, outs, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled,
-      maximize):
+def _(c, outs, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
     options, reals = (int(decoupled), int(maximize)), (lr, beta1, beta2, eps, weight_decay)
     olds = param, exp_avg, exp_avg_sq, max_exp_avg_sq
     return optimizer_step.adam_calls(c, outs[:4], olds, grad, step, outs[4], options, reals)
 
 
-def _numpy_adam(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize,
-                biggest=None):
+def _numpy_adam(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize, biggest=None):
     row = (param, grad, exp_avg, exp_avg_sq, biggest, step)
     if optimizer_step.adam([row], lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
         return
     step += 1
     t = float(step)
-    rate, second = lr / (1.0 - beta1 ** t), math.sqrt(1.0 - beta2 ** t)
+    rate, second = lr / (1.0 - beta1**t), math.sqrt(1.0 - beta2**t)
     together = (param, grad, exp_avg, exp_avg_sq) + (() if biggest is None else (biggest,))
     for p, g, m, v, *b in pieces(*together):
         room, more = np.empty_like(p), np.empty_like(p)

@@ -48,7 +48,7 @@ pad_edges.native(_call.pad_edges)
 
 @pad_edges.numpy
 def _(x, padding, mode):
-    whole = _padded(x, [(max(b, 0), max(a, 0)) for b, a in padding], mode)     # what is cut off is mirrored too
+    whole = _padded(x, [(max(b, 0), max(a, 0)) for b, a in padding], mode)  # what is cut off is mirrored too
     kept = tuple(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(whole.shape, padding))
     return ordered(whole[kept], x)
 
@@ -63,11 +63,11 @@ def _padded(x, padding, mode):
         y = out.swapaxes(0, d)
         end = before + n
         if mode == "reflect":
-            y[:before], y[end:] = y[2 * before:before:-1], y[end - after - 1:end - 1][::-1]
+            y[:before], y[end:] = y[2 * before : before : -1], y[end - after - 1 : end - 1][::-1]
         elif mode == "replicate":
-            y[:before], y[end:] = y[before:before + 1], y[end - 1:end]
+            y[:before], y[end:] = y[before : before + 1], y[end - 1 : end]
         else:
-            y[:before], y[end:] = y[n:end], y[before:before + after]
+            y[:before], y[end:] = y[n:end], y[before : before + after]
     return out
 
 
@@ -80,8 +80,10 @@ def _check_belongs(sizes, slope, padding):
     """Sizes that do not belong to the gradient would have it added anywhere."""
     for n, (before, after), m in zip(sizes, padding, slope.shape):
         if type(n) is int and type(m) is int and n + before + after != m:
-            raise RuntimeError(f"pad_edges_backward: a gradient of sizes {list(slope.shape)} is not that of a tensor of sizes "
-                               f"{list(sizes)} padded by {list(padding)}")
+            raise RuntimeError(
+                f"pad_edges_backward: a gradient of sizes {list(slope.shape)} is not that of a tensor of sizes "
+                f"{list(sizes)} padded by {list(padding)}"
+            )
 
 
 def _unpadded_meta(sizes, slope, padding, mode):
@@ -111,7 +113,8 @@ def _(sizes, slope, padding, mode):
 def _unpadded(y, d, n, before, after, mode):
     def part(a, low, high):
         return a[(slice(None),) * d + (slice(low, high),)]
-    out = empty_image(y, (*y.shape[:d], n, *y.shape[d + 1:]))
+
+    out = empty_image(y, (*y.shape[:d], n, *y.shape[d + 1 :]))
     out.fill(0)
     length = y.shape[d]
     low, high = max(before, 0), length - max(after, 0)
@@ -128,12 +131,18 @@ def _(g, padding, mode):
 
 
 def _samples(make):
-    return [(make(2, 4), ((0, 0), (1, 2)), mode) for mode in _NUMPY_MODES] + [
-        (make(1, 3, 4, 5), ((0, 0), (0, 0), (2, 1), (1, 3)), mode) for mode in _NUMPY_MODES] + [
-        (make(2, 5), ((0, 0), pair), mode) for mode in ("reflect", "replicate") for pair in ((-1, 2), (4, -2))] + [
-        (make(1, 3, 4, 2).permute(0, 3, 1, 2), ((0, 0), (0, 0), (1, 1), (1, 1)), "reflect")]
+    return (
+        [(make(2, 4), ((0, 0), (1, 2)), mode) for mode in _NUMPY_MODES]
+        + [(make(1, 3, 4, 5), ((0, 0), (0, 0), (2, 1), (1, 3)), mode) for mode in _NUMPY_MODES]
+        + [(make(2, 5), ((0, 0), pair), mode) for mode in ("reflect", "replicate") for pair in ((-1, 2), (4, -2))]
+        + [(make(1, 3, 4, 2).permute(0, 3, 1, 2), ((0, 0), (0, 0), (1, 1), (1, 1)), "reflect")]
+    )
 
 
 pad_edges.samples(_samples)
-pad_edges_backward.samples(lambda make: [((2, 4), make(2, 7), ((0, 0), (1, 2)), mode) for mode in _NUMPY_MODES] +
-                           [((2, 5), make(2, 6), ((0, 0), (-1, 2)), mode) for mode in ("reflect", "replicate")])
+pad_edges_backward.samples(
+    lambda make: (
+        [((2, 4), make(2, 7), ((0, 0), (1, 2)), mode) for mode in _NUMPY_MODES]
+        + [((2, 5), make(2, 6), ((0, 0), (-1, 2)), mode) for mode in ("reflect", "replicate")]
+    )
+)

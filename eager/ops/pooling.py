@@ -15,8 +15,16 @@ from .arithmetic import div
 from .upcast import back, single
 from .image_layout import candidates, covering, empty_image, image_like, ordered, pooled_sizes, taps, tidy, window_index
 from .indexing import gather
-from .pooling_kernels import (max_backward_calls, max_calls, max_windows, max_windows_backward, sum_backward_calls,
-                              sum_calls, sum_windows, sum_windows_backward)
+from .pooling_kernels import (
+    max_backward_calls,
+    max_calls,
+    max_windows,
+    max_windows_backward,
+    sum_backward_calls,
+    sum_calls,
+    sum_windows,
+    sum_windows_backward,
+)
 from .views import reshape
 
 
@@ -25,10 +33,11 @@ def _lowest(dtype):
 
 
 def _spatial(x, kernel):
-    return tuple(x.shape[len(x.shape) - len(kernel):])
+    return tuple(x.shape[len(x.shape) - len(kernel) :])
 
 
 # -- maxima
+
 
 def _max_sizes(x, kernel_size, stride, padding, dilation, ceil_mode):
     return pooled_sizes(x.shape, kernel_size, stride, padding, dilation, ceil_mode)
@@ -36,7 +45,7 @@ def _max_sizes(x, kernel_size, stride, padding, dilation, ceil_mode):
 
 def _max_load(s, i, r, x, kernel_size, stride, padding, dilation, ceil_mode):
     n = len(kernel_size)
-    lead, o = i[:len(i) - n], i[len(i) - n:]
+    lead, o = i[: len(i) - n], i[len(i) - n :]
     index, inside = window_index(s, o, r, _spatial(x, kernel_size), stride, padding, dilation, ceil_mode)
     return x(*lead, *index) if inside is None else x(*lead, *index, mask=inside, other=_lowest(x.dtype))
 
@@ -44,14 +53,17 @@ def _max_load(s, i, r, x, kernel_size, stride, padding, dilation, ceil_mode):
 def _max_record(name, combine, outputs):
     def fn(s, x, kernel_size: static, stride: static, padding: static, dilation: static, ceil_mode: static):
         return x
+
     fn.__name__ = name
 
     def meta(x, *window):
         sizes = _max_sizes(x, *window)
         values = image_like(x, sizes)
         return values if outputs is None else (values, image_like(x, sizes, dtypes.int64))
-    return reduction(fn, combine=combine, outputs=outputs, ranges=lambda x, kernel_size, *rest: kernel_size,
-                     loop=_max_load, meta=meta)
+
+    return reduction(
+        fn, combine=combine, outputs=outputs, ranges=lambda x, kernel_size, *rest: kernel_size, loop=_max_load, meta=meta
+    )
 
 
 max_pool = _max_record("max_pool", "argmax", ("values", Out("place", differentiable=False)))
@@ -84,7 +96,7 @@ def _(x, kernel_size, stride, padding, dilation, ceil_mode):
     values, place = empty_image(x, sizes), empty_image(x, sizes, np.int64)
     values.fill(_lowest(dtypes.from_numpy(x.dtype)))
     place.fill(-1)
-    for number, o, i in taps(_spatial(x, kernel_size), sizes[-len(kernel_size):], kernel_size, stride, padding, dilation):
+    for number, o, i in taps(_spatial(x, kernel_size), sizes[-len(kernel_size) :], kernel_size, stride, padding, dilation):
         here, best, at = x[i], values[o], place[o]
         better = (here > best) | ((here != here) & (best == best)) | (at < 0)
         np.copyto(best, here, where=better)
@@ -97,7 +109,7 @@ def _(x, kernel_size, stride, padding, dilation, ceil_mode):
     sizes = _max_sizes(x, kernel_size, stride, padding, dilation, ceil_mode)
     values = empty_image(x, sizes)
     values.fill(_lowest(dtypes.from_numpy(x.dtype)))
-    for _, o, i in taps(_spatial(x, kernel_size), sizes[-len(kernel_size):], kernel_size, stride, padding, dilation):
+    for _, o, i in taps(_spatial(x, kernel_size), sizes[-len(kernel_size) :], kernel_size, stride, padding, dilation):
         np.maximum(values[o], x[i], out=values[o])
     return values
 
@@ -114,11 +126,15 @@ def _(g, x, kernel_size, stride, padding, dilation, ceil_mode):
 
 
 def _max_samples(make):
-    return [(make(2, 3, 6, 5), (2, 2), (2, 2), (0, 0), (1, 1), False), (make(1, 2, 7, 7), (3, 3), (2, 2), (1, 1), (1, 1), False),
-            (make(2, 6, 6), (3, 2), (1, 2), (1, 0), (2, 1), False), (make(3, 7), (2,), (2,), (0,), (1,), True),
-            (make(1, 5, 4, 3).permute(0, 3, 1, 2), (2, 2), (1, 1), (1, 1), (1, 1), False),
-            (make(1, 2, 4, 4, 3), (2, 2, 2), (2, 2, 1), (0, 1, 1), (1, 1, 1), False),
-            (make.ints(9, 1, 2, 4, 4), (3, 3), (1, 1), (1, 1), (1, 1), True)]
+    return [
+        (make(2, 3, 6, 5), (2, 2), (2, 2), (0, 0), (1, 1), False),
+        (make(1, 2, 7, 7), (3, 3), (2, 2), (1, 1), (1, 1), False),
+        (make(2, 6, 6), (3, 2), (1, 2), (1, 0), (2, 1), False),
+        (make(3, 7), (2,), (2,), (0,), (1,), True),
+        (make(1, 5, 4, 3).permute(0, 3, 1, 2), (2, 2), (1, 1), (1, 1), (1, 1), False),
+        (make(1, 2, 4, 4, 3), (2, 2, 2), (2, 2, 1), (0, 1, 1), (1, 1, 1), False),
+        (make.ints(9, 1, 2, 4, 4), (3, 3), (1, 1), (1, 1), (1, 1), True),
+    ]
 
 
 max_pool.samples(_max_samples)
@@ -126,7 +142,7 @@ max_pool_values.samples(_max_samples)
 
 
 def _spread_sizes(g, sizes):
-    return tuple(g.shape[:len(g.shape) - len(sizes)]) + tuple(sizes)
+    return tuple(g.shape[: len(g.shape) - len(sizes)]) + tuple(sizes)
 
 
 def _first(s, o, kernel_size, stride, padding, dilation):
@@ -142,8 +158,8 @@ def _first(s, o, kernel_size, stride, padding, dilation):
 def _max_spread(s, i, r, g, place, sizes, kernel_size, stride, padding, dilation):
     """The gradient of a window that covers input i, if i is what it picked."""
     n = len(kernel_size)
-    lead, own = i[:len(i) - n], i[len(i) - n:]
-    o, inside, offsets = covering(s, own, r, tuple(g.shape[len(g.shape) - n:]), stride, padding)
+    lead, own = i[: len(i) - n], i[len(i) - n :]
+    o, inside, offsets = covering(s, own, r, tuple(g.shape[len(g.shape) - n :]), stride, padding)
     number = s.index(0)
     for k, gap, offset in zip(kernel_size, dilation, offsets):
         fits = s.lt(offset, s.index(gap * (k - 1) + 1))
@@ -159,11 +175,14 @@ def _max_spread(s, i, r, g, place, sizes, kernel_size, stride, padding, dilation
     return s.where(picked, g(*lead, *o, mask=inside, other=0), s.const(0, g.dtype))
 
 
-@reduction(combine="sum", loop=_max_spread, exclude=("place",),
-           ranges=lambda g, place, sizes, kernel_size, stride, padding, dilation: candidates(kernel_size, stride, dilation),
-           meta=lambda g, place, sizes, *window: image_like(g, _spread_sizes(g, sizes)))
-def max_pool_backward(s, slope, place: mask, sizes: size, kernel_size: static, stride: static, padding: static,
-                      dilation: static):
+@reduction(
+    combine="sum",
+    loop=_max_spread,
+    exclude=("place",),
+    ranges=lambda g, place, sizes, kernel_size, stride, padding, dilation: candidates(kernel_size, stride, dilation),
+    meta=lambda g, place, sizes, *window: image_like(g, _spread_sizes(g, sizes)),
+)
+def max_pool_backward(s, slope, place: mask, sizes: size, kernel_size: static, stride: static, padding: static, dilation: static):
     """Gradients of maxima, each put where its maximum was; `sizes`: of the dims that were pooled."""
     return slope
 
@@ -186,10 +205,10 @@ def _(g, place, sizes, kernel_size, stride, padding, dilation):
     out = empty_image(g, _spread_sizes(g, sizes))
     out.fill(0)
     first = 0
-    for n, k, step, before, gap in zip(g.shape[-len(sizes):], kernel_size, stride, padding, dilation):
+    for n, k, step, before, gap in zip(g.shape[-len(sizes) :], kernel_size, stride, padding, dilation):
         first = np.expand_dims(first, -1) * k + (np.maximum(before - np.arange(n) * step, 0) + gap - 1) // gap
     place = np.maximum(place, first)
-    for number, o, i in taps(sizes, g.shape[-len(sizes):], kernel_size, stride, padding, dilation):
+    for number, o, i in taps(sizes, g.shape[-len(sizes) :], kernel_size, stride, padding, dilation):
         out[i] += np.where(place[o] == number, g[o], g.dtype.type(0))
     return out
 
@@ -207,30 +226,32 @@ def at_maxima(x, indices, n):
 
 
 def flat_last(x, n):
-    lead = tuple(x.shape[:len(x.shape) - n])
-    return reshape(x, (*lead, numel(x.shape[len(lead):])))
+    lead = tuple(x.shape[: len(x.shape) - n])
+    return reshape(x, (*lead, numel(x.shape[len(lead) :])))
 
 
 @max_pool_backward.samples
 def _(make):
-    return [(make(2, 3, 2), make.ints(4, 2, 3, 2), (6, 5), (2, 2), (2, 2), (0, 0), (1, 1)),
-            (make(2, 4, 4), make.ints(2, 2, 4, 4) + 4, (8, 8), (3, 3), (2, 2), (1, 1), (1, 1)),
-            (make(1, 1, 4), make.ints(2, 1, 1, 4), (8,), (2,), (2,), (0,), (1,)),
-            (make(2, 2), make.ints(2, 2, 2), (6,), (2,), (2,), (0,), (3,)),
-            (make(2, 3, 3), make.ints(1, 2, 3, 3), (4, 4), (2, 2), (2, 2), (1, 1), (1, 1)),
-            (make(2, 2, 2), make.ints(1, 2, 2, 2), (4, 4), (2, 2), (2, 2), (1, 1), (2, 2))]
+    return [
+        (make(2, 3, 2), make.ints(4, 2, 3, 2), (6, 5), (2, 2), (2, 2), (0, 0), (1, 1)),
+        (make(2, 4, 4), make.ints(2, 2, 4, 4) + 4, (8, 8), (3, 3), (2, 2), (1, 1), (1, 1)),
+        (make(1, 1, 4), make.ints(2, 1, 1, 4), (8,), (2,), (2,), (0,), (1,)),
+        (make(2, 2), make.ints(2, 2, 2), (6,), (2,), (2,), (0,), (3,)),
+        (make(2, 3, 3), make.ints(1, 2, 3, 3), (4, 4), (2, 2), (2, 2), (1, 1), (1, 1)),
+        (make(2, 2, 2), make.ints(1, 2, 2, 2), (4, 4), (2, 2), (2, 2), (1, 1), (2, 2)),
+    ]
 
 
 @indexed(meta=lambda place, sizes, *window: image_like(place), exclude=("place",), promote="long")
 def max_indices(s, i, place: mask, sizes: size, kernel_size: static, stride: static, padding: static, dilation: static):
     """Flat indices into the pooled dims, from positions in windows."""
     rest, flat = place(*i), None
-    o = i[len(i) - len(kernel_size):]
+    o = i[len(i) - len(kernel_size) :]
     for d in reversed(range(len(kernel_size))):
         k = rest % kernel_size[d] if d else rest
         rest = rest // kernel_size[d]
         at = k * dilation[d] + s.index(o[d] * stride[d] - padding[d])
-        within = 0 if dilation[d] == 1 else (at + dilation[d] * padding[d]) % dilation[d]      # of nothing but -inf: its first
+        within = 0 if dilation[d] == 1 else (at + dilation[d] * padding[d]) % dilation[d]  # of nothing but -inf: its first
         at = s.minimum(s.where(s.lt(at, 0), within, at), s.index(sizes[d] - 1))
         part = at * s.index(contiguous_strides(sizes)[d])
         flat = part if flat is None else flat + part
@@ -238,16 +259,21 @@ def max_indices(s, i, place: mask, sizes: size, kernel_size: static, stride: sta
 
 
 max_indices.native(_call.max_indices)
-max_indices.samples(lambda make: [(make.ints(9, 2, 4, 4), (7, 7), (3, 3), (2, 2), (1, 1), (1, 1)),
-                                  (make.ints(2, 3, 4), (8,), (2,), (2,), (0,), (1,)),
-                                  (make.ints(1, 2, 2, 2), (4, 4), (2, 2), (2, 2), (1, 1), (2, 2))])
+max_indices.samples(
+    lambda make: [
+        (make.ints(9, 2, 4, 4), (7, 7), (3, 3), (2, 2), (1, 1), (1, 1)),
+        (make.ints(2, 3, 4), (8,), (2,), (2,), (0,), (1,)),
+        (make.ints(1, 2, 2, 2), (4, 4), (2, 2), (2, 2), (1, 1), (2, 2)),
+    ]
+)
 
 
 # -- sums and averages
 
+
 def _sum_load(s, i, r, x, kernel_size, stride, padding, ceil_mode):
     n = len(kernel_size)
-    lead, o = i[:len(i) - n], i[len(i) - n:]
+    lead, o = i[: len(i) - n], i[len(i) - n :]
     index, inside = window_index(s, o, r, _spatial(x, kernel_size), stride, padding, (1,) * n, ceil_mode)
     return x(*lead, *index) if inside is None else x(*lead, *index, mask=inside, other=0)
 
@@ -256,8 +282,12 @@ def _sum_sizes(x, kernel_size, stride, padding, ceil_mode):
     return pooled_sizes(x.shape, kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
 
 
-@reduction(combine="sum", loop=_sum_load, ranges=lambda x, kernel_size, *rest: kernel_size,
-           meta=lambda x, *window: image_like(x, _sum_sizes(x, *window)))
+@reduction(
+    combine="sum",
+    loop=_sum_load,
+    ranges=lambda x, kernel_size, *rest: kernel_size,
+    meta=lambda x, *window: image_like(x, _sum_sizes(x, *window)),
+)
 def window_sum(s, x, kernel_size: static, stride: static, padding: static, ceil_mode: static):
     return x
 
@@ -267,8 +297,9 @@ def _(x, kernel_size, stride, padding, ceil_mode):
     sizes = _sum_sizes(x, kernel_size, stride, padding, ceil_mode)
     out = empty_image(x, sizes)
     out.fill(0)
-    for _, o, i in taps(_spatial(x, kernel_size), sizes[-len(kernel_size):], kernel_size, stride, padding,
-                        (1,) * len(kernel_size)):
+    for _, o, i in taps(
+        _spatial(x, kernel_size), sizes[-len(kernel_size) :], kernel_size, stride, padding, (1,) * len(kernel_size)
+    ):
         out[o] += x[i]
     return out
 
@@ -285,16 +316,19 @@ def _(g, x: Meta, kernel_size, stride, padding, ceil_mode):
 
 def _sum_spread(s, i, r, g, sizes, kernel_size, stride, padding, ceil_mode):
     n = len(kernel_size)
-    lead, own = i[:len(i) - n], i[len(i) - n:]
-    o, inside, offsets = covering(s, own, r, tuple(g.shape[len(g.shape) - n:]), stride, padding)
+    lead, own = i[: len(i) - n], i[len(i) - n :]
+    o, inside, offsets = covering(s, own, r, tuple(g.shape[len(g.shape) - n :]), stride, padding)
     for k, offset in zip(kernel_size, offsets):
         inside = s.logical_and(inside, s.lt(offset, s.index(k)))
     return g(*lead, *o, mask=inside, other=0)
 
 
-@reduction(combine="sum", loop=_sum_spread,
-           ranges=lambda g, sizes, kernel_size, stride, *rest: candidates(kernel_size, stride, (1,) * len(kernel_size)),
-           meta=lambda g, sizes, *window: image_like(g, _spread_sizes(g, sizes)))
+@reduction(
+    combine="sum",
+    loop=_sum_spread,
+    ranges=lambda g, sizes, kernel_size, stride, *rest: candidates(kernel_size, stride, (1,) * len(kernel_size)),
+    meta=lambda g, sizes, *window: image_like(g, _spread_sizes(g, sizes)),
+)
 def window_spread(s, slope, sizes: size, kernel_size: static, stride: static, padding: static, ceil_mode: static):
     """Each value added to all inputs of its window."""
     return slope
@@ -304,7 +338,7 @@ def window_spread(s, slope, sizes: size, kernel_size: static, stride: static, pa
 def _(g, sizes, kernel_size, stride, padding, ceil_mode):
     out = empty_image(g, _spread_sizes(g, sizes))
     out.fill(0)
-    for _, o, i in taps(sizes, g.shape[-len(sizes):], kernel_size, stride, padding, (1,) * len(sizes)):
+    for _, o, i in taps(sizes, g.shape[-len(sizes) :], kernel_size, stride, padding, (1,) * len(sizes)):
         out[i] += g[o]
     return out
 
@@ -320,17 +354,26 @@ def _(g, kernel_size, stride, padding, ceil_mode):
 
 
 _WINDOWS = (((2, 2), (2, 2), (0, 0), False), ((3, 3), (2, 2), (1, 1), False), ((3, 2), (1, 2), (1, 0), True))
-window_sum.samples(lambda make: [(make(2, 3, 6, 7), *window) for window in _WINDOWS] + [
-    (make(3, 7), (2,), (2,), (0,), True), (make(1, 5, 4, 3).permute(0, 3, 1, 2), *_WINDOWS[1])])
-window_spread.samples(lambda make: [(make(2, 3, 3), (6, 7), *_WINDOWS[0]), (make(2, 3, 4), (6, 7), *_WINDOWS[1]),
-                                    (make(1, 4), (7,), (2,), (2,), (0,), True)])
+window_sum.samples(
+    lambda make: (
+        [(make(2, 3, 6, 7), *window) for window in _WINDOWS]
+        + [(make(3, 7), (2,), (2,), (0,), True), (make(1, 5, 4, 3).permute(0, 3, 1, 2), *_WINDOWS[1])]
+    )
+)
+window_spread.samples(
+    lambda make: [
+        (make(2, 3, 3), (6, 7), *_WINDOWS[0]),
+        (make(2, 3, 4), (6, 7), *_WINDOWS[1]),
+        (make(1, 4), (7,), (2,), (2,), (0,), True),
+    ]
+)
 
 
 @indexed(meta=lambda x, sizes, *window: image_like(x))
 def window_scale(s, i, x, sizes: size, kernel_size: static, stride: static, padding: static, count_include_pad: static):
     """A sum divided by the number of inputs (or also of padding) under its window."""
     count, kind = None, x.dtype.compute
-    for o, n, k, step, pad in zip(i[len(i) - len(sizes):], sizes, kernel_size, stride, padding):
+    for o, n, k, step, pad in zip(i[len(i) - len(sizes) :], sizes, kernel_size, stride, padding):
         start = s.index(o * step - pad)
         if count_include_pad:
             length = s.minimum(start + k, s.index(n + pad)) - start
@@ -348,7 +391,7 @@ def _(x, sizes, kernel_size, stride, padding, count_include_pad):
 def window_counts(shape, sizes, kernel_size, stride, padding, count_include_pad):
     """The divisor of each output, over the last dims."""
     count = np.ones((), np.int64)
-    for d, (m, n, k, step, pad) in enumerate(zip(shape[-len(sizes):], sizes, kernel_size, stride, padding)):
+    for d, (m, n, k, step, pad) in enumerate(zip(shape[-len(sizes) :], sizes, kernel_size, stride, padding)):
         start = np.arange(m) * step - pad
         length = np.minimum(start + k, n + pad) - start if count_include_pad else np.minimum(start + k, n) - np.maximum(start, 0)
         count = count * length.reshape((-1,) + (1,) * (len(sizes) - 1 - d))
@@ -360,8 +403,9 @@ def _(g, sizes, kernel_size, stride, padding, count_include_pad):
     return window_scale(g, sizes, kernel_size, stride, padding, count_include_pad)
 
 
-window_scale.samples(lambda make: [(make(2, 3, 4), (6, 7), (3, 3), (2, 2), (1, 1), False),
-                                   (make(1, 4), (7,), (2,), (2,), (0,), True)])
+window_scale.samples(
+    lambda make: [(make(2, 3, 4), (6, 7), (3, 3), (2, 2), (1, 1), False), (make(1, 4), (7,), (2,), (2,), (0,), True)]
+)
 
 
 def _uniform(padding, ceil_mode, count_include_pad):
@@ -378,8 +422,9 @@ def _averaged(y, sizes, kernel_size, stride, padding, ceil_mode, count_include_p
 
 
 @composite
-def avg_pool(x, kernel_size: static, stride: static, padding: static, ceil_mode: static, count_include_pad: static,
-             divisor: static):
+def avg_pool(
+    x, kernel_size: static, stride: static, padding: static, ceil_mode: static, count_include_pad: static, divisor: static
+):
     """Means over windows, in float32 for halves."""
     y = window_sum(single(tidy(x)), kernel_size, stride, padding, ceil_mode)
     return back(_averaged(y, _spatial(x, kernel_size), kernel_size, stride, padding, ceil_mode, count_include_pad, divisor), x)
@@ -407,8 +452,16 @@ def _(g, x: Meta, kernel_size, stride, padding, ceil_mode, count_include_pad, di
 
 
 @composite
-def avg_pool_backward(g, sizes: size, kernel_size: static, stride: static, padding: static, ceil_mode: static,
-                      count_include_pad: static, divisor: static):
+def avg_pool_backward(
+    g,
+    sizes: size,
+    kernel_size: static,
+    stride: static,
+    padding: static,
+    ceil_mode: static,
+    count_include_pad: static,
+    divisor: static,
+):
     y = _averaged(single(tidy(g)), sizes, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor)
     return back(window_spread(y, sizes, kernel_size, stride, padding, ceil_mode), g)
 
@@ -431,8 +484,13 @@ def _(c, outs, g, sizes, kernel_size, stride, padding, ceil_mode, count_include_
     return sum_backward_calls(c, outs[0], g, sizes, (kernel_size, stride, padding), divisor, count_include_pad)
 
 
-avg_pool.samples(lambda make: [
-    (make(2, 3, 6, 7), (2, 2), (2, 2), (0, 0), False, True, None), (make(2, 6, 7), (3, 3), (2, 2), (1, 1), False, False, None),
-    (make(2, 6, 7), (3, 3), (2, 2), (1, 1), True, True, None), (make(1, 2, 7), (3,), (2,), (1,), False, True, 2),
-    (make(1, 5, 4, 3).permute(0, 3, 1, 2), (2, 2), (2, 2), (1, 1), False, False, None),
-    (make(1, 2, 3, 4, 4), (2, 2, 2), (1, 2, 2), (1, 0, 0), False, True, None)])
+avg_pool.samples(
+    lambda make: [
+        (make(2, 3, 6, 7), (2, 2), (2, 2), (0, 0), False, True, None),
+        (make(2, 6, 7), (3, 3), (2, 2), (1, 1), False, False, None),
+        (make(2, 6, 7), (3, 3), (2, 2), (1, 1), True, True, None),
+        (make(1, 2, 7), (3,), (2,), (1,), False, True, 2),
+        (make(1, 5, 4, 3).permute(0, 3, 1, 2), (2, 2), (2, 2), (1, 1), False, False, None),
+        (make(1, 2, 3, 4, 4), (2, 2, 2), (1, 2, 2), (1, 0, 0), False, True, None),
+    ]
+)

@@ -25,8 +25,16 @@ def _three(values, fill):
 
 def _numbers(channels, inputs, outputs, kernel, stride, padding, dilation=(), counted=False):
     n = len(kernel)
-    return (channels, *_three(inputs[-n:], 1), *_three(outputs[-n:], 1), *_three(kernel, 1), *_three(stride, 1),
-            *_three(padding, 0), *_three(dilation, 1), int(counted))
+    return (
+        channels,
+        *_three(inputs[-n:], 1),
+        *_three(outputs[-n:], 1),
+        *_three(kernel, 1),
+        *_three(stride, 1),
+        *_three(padding, 0),
+        *_three(dilation, 1),
+        int(counted),
+    )
 
 
 def _run(name, x, big, outs, arrays, window, divisor, counted, n, inner):
@@ -36,7 +44,7 @@ def _run(name, x, big, outs, arrays, window, divisor, counted, n, inner):
     numbers = _numbers(channels, big, outs, *window, counted=counted)
     positions = math.prod(outs[-n:]) * math.prod(window[0])
     if order == "planes":
-        units = math.prod(x.shape[:x.ndim - n])
+        units = math.prod(x.shape[: x.ndim - n])
         kernels.run(f"{name}_planes", x.dtype, units, kernels.grain_of(positions), arrays, numbers, (float(divisor),))
     else:
         units, work = inner(x.shape[0], outs, positions * channels)
@@ -52,6 +60,7 @@ def _channel_blocks(channels):
     def units(batch, outs, work):
         blocks = -(-channels // 64)
         return batch * blocks, work // blocks
+
     return units
 
 
@@ -74,8 +83,7 @@ def max_windows(x, sizes, window, with_place):
         return NotImplemented
     out = _made(x, sizes)
     place = empty_image(x, sizes, np.int64) if with_place else None
-    _run("max", x, x.shape, sizes, (out, place, x), (kernel, stride, padding, dilation), 0, False, len(kernel),
-         _output_rows)
+    _run("max", x, x.shape, sizes, (out, place, x), (kernel, stride, padding, dilation), 0, False, len(kernel), _output_rows)
     return (out, place) if with_place else out
 
 
@@ -121,12 +129,16 @@ def plane_calls(c, name, out, x, big, outs, arrays, window, types, divisor=0, co
     if not known or c.is_empty(x) or c.is_empty(out) or not kernel_calls.is_rows(x):
         return None
     n, units, work = len(window[0]), 1, 1
-    for size in x.shape[:len(x.shape) - n]:
+    for size in x.shape[: len(x.shape) - n]:
         units = units * size
     for size in (*outs[-n:], *window[0]):
         work = work * size
     numbers = _numbers(1, big, outs, *window, counted=counted)
-    return kernel_calls.Job(f"{name}_planes", kernel_calls.TYPES[x.dtype.name], units, work, arrays, numbers, (float(divisor or 0),)),
+    return (
+        kernel_calls.Job(
+            f"{name}_planes", kernel_calls.TYPES[x.dtype.name], units, work, arrays, numbers, (float(divisor or 0),)
+        ),
+    )
 
 
 def max_calls(c, out, place, x, window):

@@ -18,7 +18,7 @@ from .reduce import sum as sum_dims
 from .views import expand, permute, reshape, select, squeeze, transpose, unsqueeze
 
 _NATIVE_TYPES = native.matmul_types()
-_SMALL = 1 << 12          # multiplications below which numpy's call is shorter than ours
+_SMALL = 1 << 12  # multiplications below which numpy's call is shorter than ours
 
 
 def numpy_product(a, b):
@@ -43,8 +43,12 @@ def numpy_product(a, b):
 
 def _is_thin(a, b) -> bool:
     """Halves of which a row, a column or one term is multiplied: converting them is most of the work."""
-    return a.dtype.itemsize < 4 and 1 in (a.shape[-2], a.shape[-1], b.shape[-1]) and a.ndim == b.ndim == 2 and \
-        a.size + b.size > _SMALL
+    return (
+        a.dtype.itemsize < 4
+        and 1 in (a.shape[-2], a.shape[-1], b.shape[-1])
+        and a.ndim == b.ndim == 2
+        and a.size + b.size > _SMALL
+    )
 
 
 def _in_single(x):
@@ -76,9 +80,17 @@ def _(g, a):
     return gemm(_t(a), g)
 
 
-gemm.samples(lambda make: [(make(3, 4), make(4, 5)), (make(2, 3, 4), make(2, 4, 2)), (make(4, 3).t(), make(5, 4).t()),
-                           (make(0, 3), make(3, 2)),
-                           (make(2, 0), make(0, 3)), (make(2, 2, 3, 4), make(2, 2, 4, 1)), (make(1, 4), make(4, 1))])
+gemm.samples(
+    lambda make: [
+        (make(3, 4), make(4, 5)),
+        (make(2, 3, 4), make(2, 4, 2)),
+        (make(4, 3).t(), make(5, 4).t()),
+        (make(0, 3), make(3, 2)),
+        (make(2, 0), make(0, 3)),
+        (make(2, 2, 3, 4), make(2, 2, 4, 1)),
+        (make(1, 4), make(4, 1)),
+    ]
+)
 
 
 def _t(x):
@@ -87,25 +99,34 @@ def _t(x):
 
 # -- matmul
 
+
 def check_product(a, b, name="matmul"):
     """Types and inner sizes of a product, with PyTorch's messages."""
     for x in (a, b):
         if not hasattr(x, "dtype"):
             raise TypeError(f"{name}(): argument must be Tensor, not {type(x).__name__}")
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c_name(a.dtype)} != "
-                           f"{_c_name(b.dtype)} ({name})")
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {_c_name(a.dtype)} != {_c_name(b.dtype)} ({name})"
+        )
     if not len(a.shape) or not len(b.shape):
-        raise RuntimeError(f"both arguments to {name} need to be at least 1D, but they are {len(a.shape)}D and "
-                           f"{len(b.shape)}D")
+        raise RuntimeError(f"both arguments to {name} need to be at least 1D, but they are {len(a.shape)}D and {len(b.shape)}D")
     inner = b.shape[-2] if len(b.shape) > 1 else b.shape[0]
     if a.shape[-1] != inner:
         raise RuntimeError(_mismatch(a, b, name))
 
 
-_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-            "int64": "long int",
-            "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char"}
+_C_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+}
 
 
 def _c_name(dtype):
@@ -116,15 +137,19 @@ def _c_name(dtype):
 def _mismatch(a, b, name):
     x, y = list(a.shape), list(b.shape)
     if len(x) == len(y) == 1:
-        return (f"inconsistent tensor size, expected tensor {x} and src {y} to have the same number of elements, but "
-                "got "
-                f"{x[0]} and {y[0]} elements respectively")
+        return (
+            f"inconsistent tensor size, expected tensor {x} and src {y} to have the same number of elements, but "
+            "got "
+            f"{x[0]} and {y[0]} elements respectively"
+        )
     if len(y) == 1:
         return f"size mismatch, got input ({_rows(x)}), mat ({_rows(x)}x{x[-1]}), vec ({y[0]})"
     if len(y) == 2:
         return f"mat1 and mat2 shapes cannot be multiplied ({_rows(x)}x{x[-1]} and {y[0]}x{y[1]})"
-    return (f"Expected size for first two dimensions of batch2 tensor to be: {[y[0], x[-1]]} but got: {[y[0], y[-2]]} "
-            f"({name}: {x} and {y})")
+    return (
+        f"Expected size for first two dimensions of batch2 tensor to be: {[y[0], x[-1]]} but got: {[y[0], y[-2]]} "
+        f"({name}: {x} and {y})"
+    )
 
 
 def _rows(shape):
@@ -213,15 +238,25 @@ def _sum_batch(x, keep):
 
 @matmul.samples
 def _(make):
-    return [(make(3, 4), make(4, 5)), (make(4), make(4)), (make(3, 4), make(4)), (make(4), make(4, 5)),
-            (make(2, 3, 4), make(4, 5)),
-            (make(2, 3, 4), make(2, 4, 5)), (make(2, 1, 3, 4), make(5, 4, 2)), (make(2, 3, 4), make(4)),
-            (make(4), make(2, 4, 5)),
-            (make(4, 3).t(), make(4, 5)), (make(0, 4), make(4, 2)), (make(3, 0), make(0, 2)),
-            (make(3, 4), make(2, 4, 5))]
+    return [
+        (make(3, 4), make(4, 5)),
+        (make(4), make(4)),
+        (make(3, 4), make(4)),
+        (make(4), make(4, 5)),
+        (make(2, 3, 4), make(4, 5)),
+        (make(2, 3, 4), make(2, 4, 5)),
+        (make(2, 1, 3, 4), make(5, 4, 2)),
+        (make(2, 3, 4), make(4)),
+        (make(4), make(2, 4, 5)),
+        (make(4, 3).t(), make(4, 5)),
+        (make(0, 4), make(4, 2)),
+        (make(3, 0), make(0, 2)),
+        (make(3, 4), make(2, 4, 5)),
+    ]
 
 
 # -- linear
+
 
 @composite
 def linear(x, weight, bias: optional = None):
@@ -252,16 +287,21 @@ def _(x, weight, bias):
 
 def _check_linear(x, weight, bias):
     if bias is not None and bias.ndim and bias.shape[-1] not in (1, weight.shape[0]):
-        raise RuntimeError(f"linear: The expanded size of the tensor ({weight.shape[0]}) must match the existing size "
-                           f"({bias.shape[-1]}) of the bias. Target sizes: {[*x.shape[:-1], weight.shape[0]]}. "
-                           f"Tensor sizes: {list(bias.shape)}")
+        raise RuntimeError(
+            f"linear: The expanded size of the tensor ({weight.shape[0]}) must match the existing size "
+            f"({bias.shape[-1]}) of the bias. Target sizes: {[*x.shape[:-1], weight.shape[0]]}. "
+            f"Tensor sizes: {list(bias.shape)}"
+        )
     if bias is not None and bias.dtype != weight.dtype:
-        raise RuntimeError(f"self and mat2 must have the same dtype, but got {type_name(bias.dtype)} and "
-                           f"{type_name(weight.dtype)}")
+        raise RuntimeError(
+            f"self and mat2 must have the same dtype, but got {type_name(bias.dtype)} and {type_name(weight.dtype)}"
+        )
     if x.dtype != weight.dtype:
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c_name(x.dtype)} != {_c_name(weight.dtype)}"
-                           if bias is None else
-                           f"mat1 and mat2 must have the same dtype, but got {type_name(x.dtype)} and {type_name(weight.dtype)}")
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {_c_name(x.dtype)} != {_c_name(weight.dtype)}"
+            if bias is None
+            else f"mat1 and mat2 must have the same dtype, but got {type_name(x.dtype)} and {type_name(weight.dtype)}"
+        )
     if x.shape[-1] != weight.shape[-1]:
         x, w = list(x.shape), list(weight.shape)
         shown = f"{w[1]}x{w[0]}" if len(w) == 2 else f"{w[0]}"
@@ -276,8 +316,7 @@ def _(g, weight):
 @linear.grad("weight")
 def _(g, x, weight: Meta):
     if len(weight.shape) == 1:
-        return matmul(_t(_matrix(x)) if len(x.shape) > 1 else x, reshape(g,
-                (_rows(x.shape),)) if len(x.shape) > 1 else g)
+        return matmul(_t(_matrix(x)) if len(x.shape) > 1 else x, reshape(g, (_rows(x.shape),)) if len(x.shape) > 1 else g)
     if len(x.shape) == 1:
         return mul(unsqueeze(g, 1), x)
     return matmul(_t(_matrix(g)), _matrix(x))
@@ -290,12 +329,17 @@ def _(g):
 
 @linear.samples
 def _(make):
-    return [(make(3, 4), make(5, 4), make(5)), (make(2, 3, 4), make(5, 4), None), (make(4), make(2, 4), make(2)),
-            (make(0, 4), make(3, 4), make(3)),
-            (make(4, 2, 3).transpose(0, 1), make(5, 3), make(5))]
+    return [
+        (make(3, 4), make(5, 4), make(5)),
+        (make(2, 3, 4), make(5, 4), None),
+        (make(4), make(2, 4), make(2)),
+        (make(0, 4), make(3, 4), make(3)),
+        (make(4, 2, 3).transpose(0, 1), make(5, 3), make(5)),
+    ]
 
 
 # -- contractions of two operands, and other products that are records where they are recorded in one step
+
 
 @composite
 def contract(x, y, left: static, right: static, out: static):
@@ -336,8 +380,14 @@ def _(g, x, left, right, out):
     return contract(x, g, left, out, right)
 
 
-contract.samples(lambda make: [(make(2, 3, 4), make(2, 5, 4), "bij", "bkj", "bik"), (make(3), make(4), "i", "j", "ij"),
-                               (make(3, 4), make(4, 5), "ij", "jk", "ki"), (make(3), make(3), "i", "i", "")])
+contract.samples(
+    lambda make: [
+        (make(2, 3, 4), make(2, 5, 4), "bij", "bkj", "bik"),
+        (make(3), make(4), "i", "j", "ij"),
+        (make(3, 4), make(4, 5), "ij", "jk", "ki"),
+        (make(3), make(3), "i", "i", ""),
+    ]
+)
 
 
 @composite

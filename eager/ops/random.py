@@ -31,8 +31,8 @@ def randn(s, rng, size, dtype, device=None):
 def randint(s, rng, low: scalar, high: scalar, size, dtype, device=None):
     """Integers in [low, high): the high part of 32 (62 for wide ranges) random bits times the range."""
     span = high - low
-    if span > 2 ** 31:
-        return (rng.bits(0) * 2 ** 30 + (rng.bits(1) >> 2)) % span + low
+    if span > 2**31:
+        return (rng.bits(0) * 2**30 + (rng.bits(1) >> 2)) % span + low
     return (rng.bits() * span >> 32) + low
 
 
@@ -42,8 +42,14 @@ def _sized(make):
 
 rand.samples(_sized)
 randn.samples(_sized)
-randint.samples(lambda make: [(0, 10, (3, 4), dtypes.int64), (-5, 5, (7,), dtypes.int32), (0, 3, (), dtypes.float32),
-                              (0, 2 ** 40, (5,), dtypes.int64)])
+randint.samples(
+    lambda make: [
+        (0, 10, (3, 4), dtypes.int64),
+        (-5, 5, (7,), dtypes.int32),
+        (0, 3, (), dtypes.float32),
+        (0, 2**40, (5,), dtypes.int64),
+    ]
+)
 
 
 @random_op(promote=lambda *operands: (None, dtypes.bool))
@@ -56,6 +62,7 @@ keep_mask.samples(lambda make: [((3, 4), 0.5), ((0, 2), 0.1), ((), 0.3)])
 
 
 # -- draws in the shape and type of a tensor; their in-place forms are the tensor methods
+
 
 @random_op(promote="keep")
 def uniform(s, rng, x, low: scalar = 0.0, high: scalar = 1.0):
@@ -75,8 +82,8 @@ def exponential(s, rng, x, rate: scalar = 1.0):
 @random_op(promote="keep")
 def random_integers(s, rng, x, low: scalar, high: scalar):
     span = high - low
-    if span > 2 ** 31:
-        return (rng.bits(0) * 2 ** 30 + (rng.bits(1) >> 2)) % span + low
+    if span > 2**31:
+        return (rng.bits(0) * 2**30 + (rng.bits(1) >> 2)) % span + low
     return (rng.bits() * span >> 32) + low
 
 
@@ -107,10 +114,11 @@ normal_around.samples(lambda make: [(make(3, 4), make.positive(3, 4))])
 
 # -- orders and choices
 
+
 @composite(draws=lambda *args: 1)
 def randperm(n: size, dtype: static, device: static = None, generator: static = None):
     """The order of n random keys of 53 bits (equal keys stay in order), as whole numbers."""
-    keys = mul(rand((n,), dtypes.float64, device, generator), 2.0 ** 53)
+    keys = mul(rand((n,), dtypes.float64, device, generator), 2.0**53)
     return cast(sort(cast(keys, dtypes.int64), 0, False)[1], dtype)
 
 
@@ -179,13 +187,14 @@ def check_weights(weights, count, replacement):
     array = weights._values("multinomial's check of its weights")
     if array.size:
         low, high = _bounds(array)
-        if not (low >= 0 and high < np.inf):            # (also for NaN)
+        if not (low >= 0 and high < np.inf):  # (also for NaN)
             raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
         if not (high > 0 if array.ndim == 1 else _tops(array).all()):
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     if not replacement and array.size and ((array > 0).sum(-1) < count).any():
-        raise RuntimeError("invalid multinomial distribution (with replacement=False, not enough non-negative "
-                           "category to sample)")
+        raise RuntimeError(
+            "invalid multinomial distribution (with replacement=False, not enough non-negative category to sample)"
+        )
 
 
 def _bounds(array):

@@ -15,7 +15,7 @@ def _cat_sizes(parts, dim):
     length = parts[0].shape[dim]
     for x in parts[1:]:
         length = length + x.shape[dim]
-    return (*parts[0].shape[:dim], length, *parts[0].shape[dim + 1:])
+    return (*parts[0].shape[:dim], length, *parts[0].shape[dim + 1 :])
 
 
 @indexed(meta=_cat_sizes)
@@ -25,7 +25,7 @@ def cat(s, i, parts: tensors, dim: static):
     for x in parts:
         at = i[dim] - start
         inside = s.logical_and(s.ge(s.index(at), 0), s.lt(s.index(at), s.index(x.shape[dim])))
-        loaded = x(*i[:dim], at, *i[dim + 1:], mask=inside, other=0)
+        loaded = x(*i[:dim], at, *i[dim + 1 :], mask=inside, other=0)
         value = loaded if value is None else s.where(s.ge(s.index(at), 0), loaded, value)
         start = start + x.shape[dim]
     return value
@@ -58,9 +58,13 @@ def _(g, parts: Meta, dim):
 
 @cat.samples
 def _(make):
-    return [((make(2, 3), make(4, 3)), 0), ((make(2, 3), make(2, 1), make(2, 2)), 1),
-            ((make(2, 0, 2), make(2, 3, 2)), 1),
-            ((make(3, 2).t(), make(2, 3)), 0), ((make(4),), 0)]
+    return [
+        ((make(2, 3), make(4, 3)), 0),
+        ((make(2, 3), make(2, 1), make(2, 2)), 1),
+        ((make(2, 0, 2), make(2, 3, 2)), 1),
+        ((make(3, 2).t(), make(2, 3)), 0),
+        ((make(4),), 0),
+    ]
 
 
 @composite
@@ -70,8 +74,7 @@ def stack(parts: tensors, dim: static):
 
 @stack.samples
 def _(make):
-    return [((make(2, 3), make(2, 3)), 0), ((make(2), make(2), make(2)), 1), ((make(), make()), 0),
-            ((make(0, 2), make(0, 2)), 2)]
+    return [((make(2, 3), make(2, 3)), 0), ((make(2), make(2), make(2)), 1), ((make(), make()), 0), ((make(0, 2), make(0, 2)), 2)]
 
 
 def _pad_sizes(x, padding, value):
@@ -95,8 +98,9 @@ def pad(s, i, x, padding: size, value: scalar = 0):
 def _(x, padding, value):
     out = empty_image(x, _pad_sizes(x, padding, value))
     out.fill(value)
-    out[tuple(slice(max(b, 0), n - max(a, 0)) for n, (b, a) in zip(out.shape, padding))] = \
-        x[tuple(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(x.shape, padding))]
+    out[tuple(slice(max(b, 0), n - max(a, 0)) for n, (b, a) in zip(out.shape, padding))] = x[
+        tuple(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(x.shape, padding))
+    ]
     return out
 
 
@@ -107,8 +111,12 @@ def _(g, padding):
 
 @pad.samples
 def _(make):
-    return [(make(2, 3), ((1, 0), (0, 2)), 0.5), (make(4), ((-1, 2),), 0), (make(3, 4), ((-1, -1), (0, -2)), 0),
-            (make(0, 2), ((1, 1), (0, 0)), 1.0)]
+    return [
+        (make(2, 3), ((1, 0), (0, 2)), 0.5),
+        (make(4), ((-1, 2),), 0),
+        (make(3, 4), ((-1, -1), (0, -2)), 0),
+        (make(0, 2), ((1, 1), (0, 0)), 1.0),
+    ]
 
 
 def like(x, dtype=None):
@@ -133,8 +141,9 @@ def _(g, dims):
     return flip(g, dims)
 
 
-flip.samples(lambda make: [(make(4, 3).t(), (1,)), (make(3, 4), (0,)), (make(2, 3, 2), (0, 2)), (make(3), ()),
-                           (make(0, 2), (1,))])
+flip.samples(
+    lambda make: [(make(4, 3).t(), (1,)), (make(3, 4), (0,)), (make(2, 3, 2), (0, 2)), (make(3), ()), (make(0, 2), (1,))]
+)
 
 
 @indexed(meta=lambda x, shifts, dims: x.shape)

@@ -15,18 +15,24 @@ import numpy as np
 class Steps(NamedTuple):
     tanh: Callable
     sigmoid: Callable
-    where: Callable         # (condition, a, b)
-    stack: Callable         # along a new first dim
-    cat: Callable           # along the last dim
-    zeros: Callable         # (sizes, like)
+    where: Callable  # (condition, a, b)
+    stack: Callable  # along a new first dim
+    cat: Callable  # along the last dim
+    zeros: Callable  # (sizes, like)
 
 
 def _sigmoid(x):
     return 1.0 / (1.0 + np.exp(-x))
 
 
-NUMPY_STEPS = Steps(np.tanh, _sigmoid, np.where, np.stack, lambda parts: np.concatenate(parts, -1),
-                    lambda sizes, like: np.zeros(sizes, like.dtype))
+NUMPY_STEPS = Steps(
+    np.tanh,
+    _sigmoid,
+    np.where,
+    np.stack,
+    lambda parts: np.concatenate(parts, -1),
+    lambda sizes, like: np.zeros(sizes, like.dtype),
+)
 
 
 def times(length, reverse):
@@ -36,7 +42,7 @@ def times(length, reverse):
 
 def parts(x, count):
     width = x.shape[-1] // count
-    return [x[..., k * width:(k + 1) * width] for k in range(count)]
+    return [x[..., k * width : (k + 1) * width] for k in range(count)]
 
 
 def column(valid, t):
@@ -61,6 +67,7 @@ def total(carried, over_time, t):
 
 
 # -- LSTM: gates are input, forget, cell, output; a projection makes the state of o * tanh(c)
+
 
 def lstm(xp, x, h, c, weight, projection, valid, reverse):
     """-> outputs (T, N, P), last h, last c, gates after their activations (T, N, 4H), cells (T, N, H)."""
@@ -108,6 +115,7 @@ def lstm_backward(xp, g_out, g_h, g_c, g_gates, g_cells, gates, cells, c0, weigh
 
 # -- GRU: gates are reset, update, new; `bias` is that of the new gate's recurrent part, which the reset gate scales
 
+
 def gru(xp, x, h, weight, bias, valid, reverse):
     """-> outputs, last h, gates (T, N, 4H): reset, update, new, and the recurrent part of new."""
     outs, gates = [], []
@@ -151,6 +159,7 @@ def gru_backward(xp, g_out, g_h, g_gates, gates, out, h0, weight, valid, reverse
 
 
 # -- plain: h = tanh or relu of the sum
+
 
 def rnn(xp, x, h, weight, valid, relu, reverse):
     """-> outputs, last h."""

@@ -22,9 +22,14 @@ from .recurrences import NUMPY_STEPS, Steps
 from .reduce import sum as sum_dims
 from .views import permute, reshape, slice_dim, unsqueeze
 
-TENSOR_STEPS = Steps(tanh, sigmoid, where, lambda steps: stack(tuple(steps), 0),
-                     lambda parts: cat(tuple(parts), len(parts[0].shape) - 1),
-                     lambda sizes, like: full(sizes, 0, like.dtype, like.device))
+TENSOR_STEPS = Steps(
+    tanh,
+    sigmoid,
+    where,
+    lambda steps: stack(tuple(steps), 0),
+    lambda parts: cat(tuple(parts), len(parts[0].shape) - 1),
+    lambda sizes, like: full(sizes, 0, like.dtype, like.device),
+)
 
 
 def _hidden(name):
@@ -67,6 +72,7 @@ def _before(out, first, valid, reverse):
 
 # -- LSTM
 
+
 @extern(outputs=("out", "hn", "cn", _hidden("gates"), _hidden("cells")), exclude=("valid",))
 def lstm_sequence(x, h0: tensor, c0: tensor, weight: tensor, projection: optional, valid: optional, reverse: static):
     """x (T, N, 4H), h0 (N, P), c0 (N, H), weight (4H, P), projection (P, H) or None (P = H), valid (T, N) or None."""
@@ -90,19 +96,22 @@ def _(c, outs, x, h0, c0, weight, projection, valid, reverse):
 @lstm_sequence.meta
 def _(x, h0, c0, weight, projection, valid, reverse):
     over, inner = tuple(x.shape[:2]), x.dtype.compute
-    return (Spec((*over, h0.shape[1]), x.dtype), Spec(tuple(h0.shape), x.dtype), Spec(tuple(c0.shape), x.dtype),
-            Spec(tuple(x.shape), inner), Spec((*over, c0.shape[1]), inner))
+    return (
+        Spec((*over, h0.shape[1]), x.dtype),
+        Spec(tuple(h0.shape), x.dtype),
+        Spec(tuple(c0.shape), x.dtype),
+        Spec(tuple(x.shape), inner),
+        Spec((*over, c0.shape[1]), inner),
+    )
 
 
 @lstm_sequence.grad("*")
-def _(g_out, g_hn, g_cn, g_gates, g_cells, x: Meta, h0, c0, weight, projection, valid, reverse, out, gates, cells,
-      needs):
+def _(g_out, g_hn, g_cn, g_gates, g_cells, x: Meta, h0, c0, weight, projection, valid, reverse, out, gates, cells, needs):
     grads = (g_out, g_hn, g_cn, g_gates, g_cells)
     values = (gates, cells, c0, weight, projection, valid, reverse)
     if state.grad:
         wide = [None if t is None else single(t) for t in grads + (c0, weight, projection)]
-        dx, dh, dc, steps = recurrences.lstm_backward(
-            TENSOR_STEPS, *wide[:5], gates, cells, *wide[5:], valid, reverse)
+        dx, dh, dc, steps = recurrences.lstm_backward(TENSOR_STEPS, *wide[:5], gates, cells, *wide[5:], valid, reverse)
     else:
         dx, dh, dc, steps = lstm_sequence_backward(*grads, *values)
     found = {"x": dx, "h0": dh, "c0": dc}
@@ -115,12 +124,40 @@ def _(g_out, g_hn, g_cn, g_gates, g_cells, x: Meta, h0, c0, weight, projection, 
 
 
 @extern(outputs=("g_x", "g_h0", "g_c0", "g_steps"), exclude=("valid",))
-def lstm_sequence_backward(g_out: optional, g_hn: optional, g_cn: optional, g_gates: optional, g_cells: optional,
-                           gates, cells: tensor, c0: tensor, weight: tensor, projection: optional, valid: optional,
-                           reverse: static):
+def lstm_sequence_backward(
+    g_out: optional,
+    g_hn: optional,
+    g_cn: optional,
+    g_gates: optional,
+    g_cells: optional,
+    gates,
+    cells: tensor,
+    c0: tensor,
+    weight: tensor,
+    projection: optional,
+    valid: optional,
+    reverse: static,
+):
     """Gradients of x, h0, c0 and of each step's state (T, N, P) (empty without a projection)."""
-    return _in_type(weight, _steps(recurrences.lstm_backward, 0, g_out, g_hn, g_cn, g_gates, g_cells, gates, cells, c0,
-                                   weight, projection, valid, reverse))
+    return _in_type(
+        weight,
+        _steps(
+            recurrences.lstm_backward,
+            0,
+            g_out,
+            g_hn,
+            g_cn,
+            g_gates,
+            g_cells,
+            gates,
+            cells,
+            c0,
+            weight,
+            projection,
+            valid,
+            reverse,
+        ),
+    )
 
 
 def _in_type(weight, outs):
@@ -139,19 +176,20 @@ def _(g_out, g_hn, g_cn, g_gates, g_cells, gates, cells, c0, weight, projection,
 def _(c, outs, g_out, g_hn, g_cn, g_gates, g_cells, gates, cells, c0, weight, projection, valid, reverse):
     if projection is not None or g_gates is not None or g_cells is not None:
         return None
-    return native_recurrent.backward_calls(c, "lstm", g_out, g_hn, g_cn, gates, cells, None, c0, weight, valid, reverse,
-                                           *outs[:3])
+    return native_recurrent.backward_calls(
+        c, "lstm", g_out, g_hn, g_cn, gates, cells, None, c0, weight, valid, reverse, *outs[:3]
+    )
 
 
 @lstm_sequence_backward.meta
 def _(g_out, g_hn, g_cn, g_gates, g_cells, gates, cells, c0, weight, projection, valid, reverse):
     d, state_size = weight.dtype, weight.shape[1]
     steps = (0,) if projection is None else (*gates.shape[:2], state_size)
-    return (Spec(tuple(gates.shape), d), Spec((gates.shape[1], state_size), d), Spec(tuple(c0.shape), d),
-            Spec(steps, d))
+    return (Spec(tuple(gates.shape), d), Spec((gates.shape[1], state_size), d), Spec(tuple(c0.shape), d), Spec(steps, d))
 
 
 # -- GRU
+
 
 @extern(outputs=("out", "hn", _hidden("gates")), exclude=("valid",))
 def gru_sequence(x, h0: tensor, weight: tensor, bias: optional, valid: optional, reverse: static):
@@ -167,23 +205,22 @@ def _(x, h0, weight, bias, valid, reverse):
 
 @gru_sequence.calls
 def _(c, outs, x, h0, weight, bias, valid, reverse):
-    return native_recurrent.forward_calls(c, "gru", x, h0, None, weight, bias, valid, reverse, *outs[:2], None, outs[2],
-                                          None)
+    return native_recurrent.forward_calls(c, "gru", x, h0, None, weight, bias, valid, reverse, *outs[:2], None, outs[2], None)
 
 
 @gru_sequence.meta
 def _(x, h0, weight, bias, valid, reverse):
     over = tuple(x.shape[:2])
-    return (Spec((*over, h0.shape[1]), x.dtype), Spec(tuple(h0.shape), x.dtype),
-            Spec((*over, 4 * h0.shape[1]), x.dtype.compute))
+    return (Spec((*over, h0.shape[1]), x.dtype), Spec(tuple(h0.shape), x.dtype), Spec((*over, 4 * h0.shape[1]), x.dtype.compute))
 
 
 @gru_sequence.grad("*")
 def _(g_out, g_hn, g_gates, x: Meta, h0, weight, bias, valid, reverse, out, gates, needs):
     if state.grad:
         wide = [None if t is None else single(t) for t in (g_out, g_hn, g_gates)]
-        dx, dh, products = recurrences.gru_backward(TENSOR_STEPS, *wide, gates, single(out), single(h0), single(weight),
-                                                    valid, reverse)
+        dx, dh, products = recurrences.gru_backward(
+            TENSOR_STEPS, *wide, gates, single(out), single(h0), single(weight), valid, reverse
+        )
     else:
         dx, dh, products = gru_sequence_backward(g_out, g_hn, g_gates, gates, out, h0, weight, valid, reverse)
     found = {"x": dx, "h0": dh}
@@ -196,11 +233,19 @@ def _(g_out, g_hn, g_gates, x: Meta, h0, weight, bias, valid, reverse, out, gate
 
 
 @extern(outputs=("g_x", "g_h0", "g_products"), exclude=("valid",))
-def gru_sequence_backward(g_out: optional, g_hn: optional, g_gates: optional, gates, out: tensor, h0: tensor,
-                          weight: tensor, valid: optional, reverse: static):
+def gru_sequence_backward(
+    g_out: optional,
+    g_hn: optional,
+    g_gates: optional,
+    gates,
+    out: tensor,
+    h0: tensor,
+    weight: tensor,
+    valid: optional,
+    reverse: static,
+):
     """Gradients of x, h0 and of the recurrent products (T, N, 3H)."""
-    return _in_type(weight, _steps(recurrences.gru_backward, 0, g_out, g_hn, g_gates, gates, out, h0, weight, valid,
-                                   reverse))
+    return _in_type(weight, _steps(recurrences.gru_backward, 0, g_out, g_hn, g_gates, gates, out, h0, weight, valid, reverse))
 
 
 @gru_sequence_backward.native
@@ -214,8 +259,7 @@ def _(g_out, g_hn, g_gates, gates, out, h0, weight, valid, reverse):
 def _(c, outs, g_out, g_hn, g_gates, gates, out, h0, weight, valid, reverse):
     if g_gates is not None:
         return None
-    return native_recurrent.backward_calls(c, "gru", g_out, g_hn, None, gates, None, out, h0, weight, valid, reverse,
-                                           *outs)
+    return native_recurrent.backward_calls(c, "gru", g_out, g_hn, None, gates, None, out, h0, weight, valid, reverse, *outs)
 
 
 @gru_sequence_backward.meta
@@ -243,8 +287,7 @@ def _(x, h0, weight, valid, relu, reverse):
 
 @rnn_sequence.calls
 def _(c, outs, x, h0, weight, valid, relu, reverse):
-    return native_recurrent.forward_calls(c, _PLAIN[relu], x, h0, None, weight, None, valid, reverse, *outs, None, None,
-                                          None)
+    return native_recurrent.forward_calls(c, _PLAIN[relu], x, h0, None, weight, None, valid, reverse, *outs, None, None, None)
 
 
 @rnn_sequence.meta
@@ -266,8 +309,7 @@ def _(g_out, g_hn, x: Meta, h0, weight, valid, relu, reverse, out, needs):
 
 
 @extern(outputs=("g_x", "g_h0"), exclude=("valid",))
-def rnn_sequence_backward(g_out: optional, g_hn: optional, out, weight: tensor, valid: optional, relu: static,
-                          reverse: static):
+def rnn_sequence_backward(g_out: optional, g_hn: optional, out, weight: tensor, valid: optional, relu: static, reverse: static):
     return _in_type(weight, _steps(recurrences.rnn_backward, 0, g_out, g_hn, out, weight, valid, relu, reverse))
 
 
@@ -279,8 +321,9 @@ def _(g_out, g_hn, out, weight, valid, relu, reverse):
 
 @rnn_sequence_backward.calls
 def _(c, outs, g_out, g_hn, out, weight, valid, relu, reverse):
-    return native_recurrent.backward_calls(c, _PLAIN[relu], g_out, g_hn, None, None, None, out, None, weight, valid,
-                                           reverse, *outs, None)
+    return native_recurrent.backward_calls(
+        c, _PLAIN[relu], g_out, g_hn, None, None, None, out, None, weight, valid, reverse, *outs, None
+    )
 
 
 @rnn_sequence_backward.meta
@@ -290,6 +333,7 @@ def _(g_out, g_hn, out, weight, valid, relu, reverse):
 
 # -- samples
 
+
 def valid_steps(make, length, *counts):
     """(length, N): sequences of these lengths."""
     return make.wrap(np.arange(length)[:, None] < np.array(counts)[None])
@@ -297,18 +341,24 @@ def valid_steps(make, length, *counts):
 
 @lstm_sequence.samples
 def _(make):
-    return [(make(3, 2, 16), make(2, 4), make(2, 4), make(16, 4), None, None, False),
-            (make(4, 2, 12), make(2, 3), make(2, 3), make(12, 3), None, valid_steps(make, 4, 4, 2), True),
-            (make(3, 2, 12), make(2, 2), make(2, 3), make(12, 2), make(2, 3), valid_steps(make, 3, 3, 1), False)]
+    return [
+        (make(3, 2, 16), make(2, 4), make(2, 4), make(16, 4), None, None, False),
+        (make(4, 2, 12), make(2, 3), make(2, 3), make(12, 3), None, valid_steps(make, 4, 4, 2), True),
+        (make(3, 2, 12), make(2, 2), make(2, 3), make(12, 2), make(2, 3), valid_steps(make, 3, 3, 1), False),
+    ]
 
 
 @gru_sequence.samples
 def _(make):
-    return [(make(3, 2, 12), make(2, 4), make(12, 4), make(4), None, False),
-            (make(4, 2, 9), make(2, 3), make(9, 3), None, valid_steps(make, 4, 4, 2), True)]
+    return [
+        (make(3, 2, 12), make(2, 4), make(12, 4), make(4), None, False),
+        (make(4, 2, 9), make(2, 3), make(9, 3), None, valid_steps(make, 4, 4, 2), True),
+    ]
 
 
 @rnn_sequence.samples
 def _(make):
-    return [(make(3, 2, 4), make(2, 4), make(4, 4), None, False, False),
-            (make(4, 2, 3), make(2, 3), make(3, 3), valid_steps(make, 4, 4, 2), True, True)]
+    return [
+        (make(3, 2, 4), make(2, 4), make(4, 4), None, False, False),
+        (make(4, 2, 3), make(2, 3), make(3, 3), valid_steps(make, 4, 4, 2), True, True),
+    ]

@@ -37,9 +37,15 @@ def extent(shape, dim):
 
 
 def _samples(make):
-    return [(make(3, 4), (1,), False), (make(3, 4), (0,), True), (make(2, 3, 4), (0, 2), False),
-            (make(2, 3, 4), (0, 1, 2), False),
-            (make(), (), False), (make(4, 3).t(), (1,), False), (make(2, 3, 2), (1,), True)]
+    return [
+        (make(3, 4), (1,), False),
+        (make(3, 4), (0,), True),
+        (make(2, 3, 4), (0, 2), False),
+        (make(2, 3, 4), (0, 1, 2), False),
+        (make(), (), False),
+        (make(4, 3).t(), (1,), False),
+        (make(2, 3, 2), (1,), True),
+    ]
 
 
 def _with_empty(make):
@@ -73,7 +79,7 @@ def _(x, dim, keepdim):
         return np.add.reduce(x.astype(np.float32), dim, keepdims=keepdim).astype(kind)
     if x.flags.c_contiguous and x.size and dim and dim == tuple(range(len(dim))) and len(dim) < x.ndim:
         rows, cols = extent(x.shape, dim), extent(x.shape, range(len(dim), x.ndim))
-        return _sum_rows(x.reshape(rows, cols)).reshape(((1,) * len(dim) if keepdim else ()) + x.shape[len(dim):])
+        return _sum_rows(x.reshape(rows, cols)).reshape(((1,) * len(dim) if keepdim else ()) + x.shape[len(dim) :])
     return np.add.reduce(x, dim, keepdims=keepdim)
 
 
@@ -116,7 +122,7 @@ def _(x, dim, keepdim):
 
 @nansum.grad("x")
 def _(g, x, dim, keepdim):
-    return mul(spread_over(g, x.shape, dim, keepdim), eq(x, x))     # (an infinite gradient is NaN at a NaN, as PyTorch's)
+    return mul(spread_over(g, x.shape, dim, keepdim), eq(x, x))  # (an infinite gradient is NaN at a NaN, as PyTorch's)
 
 
 nansum.samples(lambda make: _with_empty(make) + [(make.special(7), (0,), False)])
@@ -187,6 +193,7 @@ prod.samples(_with_empty)
 def _extreme(name, combine):
     def fn(s, x):
         return x
+
     fn.__name__ = name
     record = reduction(fn, combine=combine, promote=ordered(f"{combine}_values"))
     record.native(lambda x, dim, keepdim: _native(combine, x, dim, keepdim))
@@ -199,6 +206,7 @@ def _extreme(name, combine):
         here = bitwise_or(here, ne(x, x)) if name.endswith("_of_all") and x.dtype.is_floating_point else here
         count = sum(here, dim, True)
         return mul(here, div(keep_dims(g, dim, keepdim), count))
+
     record.samples(lambda make: _samples(make) + [(make.ints(5, 2, 3), (1,), False), (make.special(7), (0,), False)])
     return record
 
@@ -210,6 +218,7 @@ max_of_all, min_of_all = _extreme("max_of_all", "max"), _extreme("min_of_all", "
 def _with_position(name, combine):
     def fn(s, x):
         return x
+
     fn.__name__ = name
     record = reduction(fn, combine=combine, promote=ordered(name[:3]), outputs=("values", Out("indices", differentiable=False)))
 
@@ -222,10 +231,18 @@ def _with_position(name, combine):
         if keepdim:
             g, indices = squeeze(g, dim), squeeze(indices, dim)
         return spread(g, indices, dim[0], x.shape[dim[0]])
-    record.samples(lambda make: [(make(3, 4), (1,), False), (make(3, 4), (0,), True), (make(2, 3, 2), (1,), False),
-                                 (make(5), (0,), False),
-                                 (make.ints(4, 3, 5), (1,), False), (make.special(7), (0,), False),
-                                 (make(4, 3).t(), (1,), True)])
+
+    record.samples(
+        lambda make: [
+            (make(3, 4), (1,), False),
+            (make(3, 4), (0,), True),
+            (make(2, 3, 2), (1,), False),
+            (make(5), (0,), False),
+            (make.ints(4, 3, 5), (1,), False),
+            (make.special(7), (0,), False),
+            (make(4, 3).t(), (1,), True),
+        ]
+    )
     return record
 
 
@@ -235,17 +252,22 @@ max_dim, min_dim = _with_position("max_dim", "argmax"), _with_position("min_dim"
 def _position(name):
     def fn(s, x):
         return x
+
     fn.__name__ = name
-    record = reduction(fn, combine=name, promote=ordered(name, "long", "{}(): does not support complex input"),
-                       finish=lambda s, acc, n: acc[1],
-                       outputs=(Out(differentiable=False),))
+    record = reduction(
+        fn,
+        combine=name,
+        promote=ordered(name, "long", "{}(): does not support complex input"),
+        finish=lambda s, acc, n: acc[1],
+        outputs=(Out(differentiable=False),),
+    )
 
     @record.native
     def _(x, dim, keepdim):
         found = reductions.extreme(name, x, dim, keepdim) if x.size else NotImplemented
         return found if found is NotImplemented else found[1]
-    record.samples(lambda make: _samples(make)[:4] + [(make.ints(4, 3, 5), (1,), False),
-                                                      (make.special(7), (0,), False)])
+
+    record.samples(lambda make: _samples(make)[:4] + [(make.ints(4, 3, 5), (1,), False), (make.special(7), (0,), False)])
     return record
 
 
@@ -263,8 +285,14 @@ def all_(s, x):
 
 
 for _op in (any_, all_):
-    _op.samples(lambda make: [(make.bools(3, 4), (1,), False), (make.bools(3, 4), (0, 1), True),
-                              (make.ints(2, 5), (0,), False), (make.bools(0, 3), (0,), False)])
+    _op.samples(
+        lambda make: [
+            (make.bools(3, 4), (1,), False),
+            (make.bools(3, 4), (0, 1), True),
+            (make.ints(2, 5), (0,), False),
+            (make.bools(0, 3), (0,), False),
+        ]
+    )
 
 
 @reduction(combine="logsumexp", promote="float")
@@ -285,6 +313,7 @@ logsumexp.samples(_samples)
 
 # -- variance: squares of the deviations from the mean, divided by n - correction
 
+
 def _variance(s, acc, n, correction):
     return acc[1] / _degrees(s, n, correction)
 
@@ -296,9 +325,13 @@ def _degrees(s, n, correction):
 
 
 def _floating_samples(make):
-    return [(make(3, 4), 1, (1,), False), (make(3, 4), 0, (0,), True), (make(2, 3, 4), 1, (0, 2), False),
-            (make(5), 1, (0,), False),
-            (make(4, 3).t(), 1, (0, 1), False)]
+    return [
+        (make(3, 4), 1, (1,), False),
+        (make(3, 4), 0, (0,), True),
+        (make(2, 3, 4), 1, (0, 2), False),
+        (make(5), 1, (0,), False),
+        (make(4, 3).t(), 1, (0, 1), False),
+    ]
 
 
 @reduction(combine="welford", finish=_variance)
@@ -350,8 +383,9 @@ def _(g, x, correction, dim, keepdim):
 var.samples(_floating_samples)
 
 
-@reduction(combine="welford", outputs=("var", "mean"), finish=lambda s, acc, n,
-           correction: (_variance(s, acc, n, correction), acc[0]))
+@reduction(
+    combine="welford", outputs=("var", "mean"), finish=lambda s, acc, n, correction: (_variance(s, acc, n, correction), acc[0])
+)
 def var_mean(s, x, correction: static):
     return x
 
@@ -393,6 +427,7 @@ std.samples(_floating_samples)
 
 
 # -- norms
+
 
 @composite
 def norm(x, p: scalar, dim: static, keepdim=False):
@@ -451,7 +486,7 @@ def _(g, x, p, dim, keepdim, out):
         return mul(x, 0)
     if limit:
         here = eq(absolute(x), out)
-        return mul(mul(sign(x), here), div(g, clamp(sum(here, dim, True), 1, None)))       # (nothing equals NaN)
+        return mul(mul(sign(x), here), div(g, clamp(sum(here, dim, True), 1, None)))  # (nothing equals NaN)
     y = single(x)
     steep = mul(sign(y), power(absolute(y), p - 1))
     return back(mul(where(eq(y, 0), 0.0, steep), _safe_quotient(single(g), power(single(out), p - 1))), x)
@@ -463,5 +498,10 @@ def _safe_quotient(a, b):
 
 @norm.samples
 def _(make):
-    return [(make(3, 4), 2.0, (0, 1), False), (make(3, 4), 2.0, (1,), True), (make.positive(3, 4), 1.0, (0,), False),
-            (make.positive(2, 3), float("inf"), (1,), False), (make.positive(2, 3), 3.0, (1,), False)]
+    return [
+        (make(3, 4), 2.0, (0, 1), False),
+        (make(3, 4), 2.0, (1,), True),
+        (make.positive(3, 4), 1.0, (0,), False),
+        (make.positive(2, 3), float("inf"), (1,), False),
+        (make.positive(2, 3), 3.0, (1,), False),
+    ]

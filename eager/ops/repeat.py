@@ -21,7 +21,7 @@ def _once(t):
 
 @repeat.numpy
 def _(x, times):
-    if not x.size:                              # (np.tile gives out x's own memory)
+    if not x.size:  # (np.tile gives out x's own memory)
         return np.empty([n * t for n, t in zip(x.shape, times)], x.dtype)
     return copy_gather.repeated(x, times) if x.size * extent(times, range(len(times))) > copy_gather.SMALL else np.tile(x, times)
 
@@ -35,10 +35,10 @@ def _(g, x: Meta, times):
 repeat.samples(lambda make: [(make(2, 3), (2, 1)), (make(3), (4,)), (make(2, 2), (3, 2)), (make(1, 2), (0, 2))])
 
 
-@indexed(meta=lambda x, times, dim: (*x.shape[:dim], x.shape[dim] * times, *x.shape[dim + 1:]))
+@indexed(meta=lambda x, times, dim: (*x.shape[:dim], x.shape[dim] * times, *x.shape[dim + 1 :]))
 def repeat_interleave(s, i, x, times: size, dim: static):
     """Each element `times` times in a row."""
-    return x(*i[:dim], i[dim] // times, *i[dim + 1:])
+    return x(*i[:dim], i[dim] // times, *i[dim + 1 :])
 
 
 @repeat_interleave.numpy
@@ -48,7 +48,7 @@ def _(x, times, dim):
 
 @repeat_interleave.grad("x")
 def _(g, x: Meta, times, dim):
-    return sum_dims(reshape(g, (*x.shape[:dim + 1], times, *x.shape[dim + 1:])), (dim + 1,), False)
+    return sum_dims(reshape(g, (*x.shape[: dim + 1], times, *x.shape[dim + 1 :])), (dim + 1,), False)
 
 
 repeat_interleave.samples(lambda make: [(make(2, 3), 2, 0), (make(2, 3), 3, 1), (make(4), 1, 0)])

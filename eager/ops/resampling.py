@@ -25,7 +25,7 @@ from .views import transpose, unsqueeze
 
 
 def _sizes(x, dim, n):
-    return (*x.shape[:dim], n, *x.shape[dim + 1:])
+    return (*x.shape[:dim], n, *x.shape[dim + 1 :])
 
 
 def _scale(s, n, size, scale, align, dtype):
@@ -50,6 +50,7 @@ def _whole(n, size, scale):
 
 
 # -- nearest
+
 
 def nearest_index(s, o, n, size, scale, exact):
     """Where output o is read: floor((o + 1/2 if exact else o) * scale)."""
@@ -78,7 +79,7 @@ def _nearest_adjoint(n, size, scale, exact):
 
 @indexed(meta=lambda x, dim, size, scale, exact: image_like(x, _sizes(x, dim, size)), promote="keep")
 def nearest(s, i, x, dim: static, size: size, scale: static, exact: static):
-    return x(*i[:dim], nearest_index(s, i[dim], x.shape[dim], size, scale, exact), *i[dim + 1:])
+    return x(*i[:dim], nearest_index(s, i[dim], x.shape[dim], size, scale, exact), *i[dim + 1 :])
 
 
 @nearest.numpy
@@ -91,10 +92,14 @@ def _(g, x: Meta, dim, size, scale, exact):
     return nearest_backward(x.shape[dim], g, dim, scale, exact)
 
 
-@scatter(mode="add", ranges=lambda n, slope, *rest: slope.shape,
-         meta=lambda n, slope, dim, scale, exact: image_like(slope, _sizes(slope, dim, n)), promote="same")
+@scatter(
+    mode="add",
+    ranges=lambda n, slope, *rest: slope.shape,
+    meta=lambda n, slope, dim, scale, exact: image_like(slope, _sizes(slope, dim, n)),
+    promote="same",
+)
 def nearest_backward(s, i, n: size, slope: tensor, dim: static, scale: static, exact: static):
-    return (*i[:dim], nearest_index(s, i[dim], n, slope.shape[dim], scale, exact), *i[dim + 1:]), slope(*i)
+    return (*i[:dim], nearest_index(s, i[dim], n, slope.shape[dim], scale, exact), *i[dim + 1 :]), slope(*i)
 
 
 @nearest_backward.numpy
@@ -112,16 +117,23 @@ def _(g, slope: Meta, dim, n, scale, exact):
     return nearest(g, dim, slope.shape[dim], scale, exact)
 
 
-nearest.samples(lambda make: [(make(2, 3), 1, 6, None, False), (make(2, 5), 1, 3, None, False), (make(2, 5), 1, 3, None, True),
-                              (make(2, 3, 4), 1, 7, 0.4, False), (make.ints(9, 2, 3), 0, 4, None, True),
-                              (make(1, 3, 2, 2).permute(0, 3, 1, 2), 2, 6, None, False)])
+nearest.samples(
+    lambda make: [
+        (make(2, 3), 1, 6, None, False),
+        (make(2, 5), 1, 3, None, False),
+        (make(2, 5), 1, 3, None, True),
+        (make(2, 3, 4), 1, 7, 0.4, False),
+        (make.ints(9, 2, 3), 0, 4, None, True),
+        (make(1, 3, 2, 2).permute(0, 3, 1, 2), 2, 6, None, False),
+    ]
+)
 nearest_backward.samples(lambda make: [(3, make(2, 6), 1, None, False), (5, make(2, 3), 1, None, True)])
 
 
 # -- linear and cubic
 
 COUNT = {"linear": 2, "cubic": 4}
-_A = -0.75                                                        # Keys' parameter, as PyTorch and OpenCV have it
+_A = -0.75  # Keys' parameter, as PyTorch and OpenCV have it
 
 
 def reads(s, o, n, size, kind, scale, align, dtype):
@@ -155,11 +167,13 @@ def cubic_weights(t):
 
 def cubic_slopes(t):
     """The derivatives of these weights by t."""
+
     def near(u):
         return (3 * (_A + 2) * u - 2 * (_A + 3)) * u
 
     def far(u):
         return ((3 * u - 10.0) * u + 8.0) * _A
+
     return [far(t + 1.0), near(t), near(1.0 - t) * -1.0, far(2.0 - t) * -1.0]
 
 
@@ -180,7 +194,7 @@ def resample(s, i, x, dim: static, size: size, kind: static, scale: static, alig
     out = None
     n = x.shape[dim]
     for at, w in reads(s, i[dim], n, size, kind, scale, align, x.dtype):
-        part = s.cast(x(*i[:dim], s.indirect(at, n, check=False), *i[dim + 1:]), x.dtype.compute) * w
+        part = s.cast(x(*i[:dim], s.indirect(at, n, check=False), *i[dim + 1 :]), x.dtype.compute) * w
         out = part if out is None else out + part
     return s.cast(out, x.dtype)
 
@@ -201,8 +215,12 @@ def _(g, x: Meta, dim, size, kind, scale, align):
     return resample_backward(x.shape[dim], g, dim, kind, scale, align)
 
 
-@scatter(mode="add", promote="same", ranges=lambda n, slope, dim, kind, *rest: (*slope.shape, COUNT[kind]),
-         meta=lambda n, slope, dim, *rest: image_like(slope, _sizes(slope, dim, n)))
+@scatter(
+    mode="add",
+    promote="same",
+    ranges=lambda n, slope, dim, kind, *rest: (*slope.shape, COUNT[kind]),
+    meta=lambda n, slope, dim, *rest: image_like(slope, _sizes(slope, dim, n)),
+)
 def resample_backward(s, i, n: size, slope: tensor, dim: static, kind: static, scale: static, align: static):
     """The adjoint of `resample`: `n` is the size of the dim before."""
     *i, k = i
@@ -213,7 +231,7 @@ def resample_backward(s, i, n: size, slope: tensor, dim: static, kind: static, s
         at = index if at is None else s.where(chosen, index, at)
         weight = w if weight is None else s.where(chosen, w, weight)
     part = s.cast(slope(*i), slope.dtype.compute) * weight
-    return (*i[:dim], s.indirect(at, n, check=False), *i[dim + 1:]), s.cast(part, slope.dtype)
+    return (*i[:dim], s.indirect(at, n, check=False), *i[dim + 1 :]), s.cast(part, slope.dtype)
 
 
 @resample_backward.numpy
@@ -232,10 +250,17 @@ def _(g, slope: Meta, dim, n, kind, scale, align):
     return resample(g, dim, slope.shape[dim], kind, scale, align)
 
 
-resample.samples(lambda make: [
-    (make(2, 3), 1, 6, "linear", None, False), (make(2, 5), 1, 3, "linear", None, True), (make(2, 3), 1, 4, "cubic", None, False),
-    (make(2, 3, 4), 1, 7, "linear", 0.4, False), (make(5, 2), 0, 3, "cubic", None, True),
-    (make(1, 3, 2, 2).permute(0, 3, 1, 2), 2, 6, "linear", None, False), (make(2, 3), 1, 1, "linear", None, True)])
+resample.samples(
+    lambda make: [
+        (make(2, 3), 1, 6, "linear", None, False),
+        (make(2, 5), 1, 3, "linear", None, True),
+        (make(2, 3), 1, 4, "cubic", None, False),
+        (make(2, 3, 4), 1, 7, "linear", 0.4, False),
+        (make(5, 2), 0, 3, "cubic", None, True),
+        (make(1, 3, 2, 2).permute(0, 3, 1, 2), 2, 6, "linear", None, False),
+        (make(2, 3), 1, 1, "linear", None, True),
+    ]
+)
 resample_backward.samples(lambda make: [(3, make(2, 6), 1, "linear", None, False), (5, make(2, 3), 1, "cubic", None, True)])
 
 
@@ -313,7 +338,7 @@ def _filter_adjoint(n, size, kind, scale, align, dtype):
 
 def _weighed(x, dim, weights, window):
     """Sums over one dim of x times the rows of a matrix, of what lies in the rows' windows."""
-    for _ in x.shape[dim + 1:]:
+    for _ in x.shape[dim + 1 :]:
         weights, window = unsqueeze(weights, len(weights.shape)), unsqueeze(window, len(window.shape))
     return sum_dims(where(window, mul(unsqueeze(x, dim), weights), 0.0), (dim + 1,), False)
 
@@ -374,9 +399,15 @@ def _(g, slope: Meta, dim, n, kind, scale, align):
     return resample_filtered(g, dim, slope.shape[dim], kind, scale, align)
 
 
-resample_filtered.samples(lambda make: [
-    (make(2, 3, 6), 2, 4, "linear", None, False), (make(2, 7, 2), 1, 3, "cubic", None, False),
-    (make(1, 4), 1, 6, "linear", None, False),
-    (make(2, 9, 2), 1, 4, "lanczos", None, False), (make(2, 9), 1, 3, "linear", None, True)])
-resample_filtered_backward.samples(lambda make: [(6, make(2, 3, 4), 2, "linear", None, False),
-                                                 (7, make(2, 3, 2), 1, "cubic", None, False)])
+resample_filtered.samples(
+    lambda make: [
+        (make(2, 3, 6), 2, 4, "linear", None, False),
+        (make(2, 7, 2), 1, 3, "cubic", None, False),
+        (make(1, 4), 1, 6, "linear", None, False),
+        (make(2, 9, 2), 1, 4, "lanczos", None, False),
+        (make(2, 9), 1, 3, "linear", None, True),
+    ]
+)
+resample_filtered_backward.samples(
+    lambda make: [(6, make(2, 3, 4), 2, "linear", None, False), (7, make(2, 3, 2), 1, "cubic", None, False)]
+)

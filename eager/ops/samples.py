@@ -10,8 +10,16 @@ def unary(make, positive=False):
 def binary(make, nonzero=False):
     """Broadcasting both ways, rank 0, no elements, numbers on either side, transposed memory."""
     new = make.positive if nonzero else make
-    return [(make(3, 4), new(3, 4)), (make(3, 4), new(4)), (make(3, 1), new(4)), (make(), new(2)), (make(0, 3), new(3)),
-            (make(2, 3), 1.5), (2.0, new(2, 3)), (make(4, 3).t(), new(3, 4))]
+    return [
+        (make(3, 4), new(3, 4)),
+        (make(3, 4), new(4)),
+        (make(3, 1), new(4)),
+        (make(), new(2)),
+        (make(0, 3), new(3)),
+        (make(2, 3), 1.5),
+        (2.0, new(2, 3)),
+        (make(4, 3).t(), new(3, 4)),
+    ]
 
 
 def binary_int(make, nonzero=False):

@@ -18,9 +18,15 @@ def numpy_generator(seed, ordinal):
     if not hasattr(_held, "generator"):
         _held.generator = np.random.Generator(np.random.Philox(key=0))
     key, counter = np.zeros(2, np.uint64), np.zeros(4, np.uint64)
-    key[0], counter[0] = int(seed) & (2 ** 64 - 1), int(ordinal) & (2 ** 64 - 1)
-    _held.generator.bit_generator.state = {"bit_generator": "Philox", "state": {"counter": counter, "key": key},
-                                           "buffer": _NOTHING, "buffer_pos": 4, "has_uint32": 0, "uinteger": 0}
+    key[0], counter[0] = int(seed) & (2**64 - 1), int(ordinal) & (2**64 - 1)
+    _held.generator.bit_generator.state = {
+        "bit_generator": "Philox",
+        "state": {"counter": counter, "key": key},
+        "buffer": _NOTHING,
+        "buffer_pos": 4,
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
     return _held.generator
 
 

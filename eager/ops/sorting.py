@@ -39,8 +39,17 @@ def _(g, dim):
     return flip(cumsum(flip(g, (dim,)), dim), (dim,))
 
 
-cumsum.samples(lambda make: [(make(3, 4), 0), (make(3, 4), 1), (make(5), 0), (make(0, 3), 0), (make.ints(5, 2, 3), 1),
-                             (make.bools(4), 0), (make(4, 3).t(), 1)])
+cumsum.samples(
+    lambda make: [
+        (make(3, 4), 0),
+        (make(3, 4), 1),
+        (make(5), 0),
+        (make(0, 3), 0),
+        (make.ints(5, 2, 3), 1),
+        (make.bools(4), 0),
+        (make(4, 3).t(), 1),
+    ]
+)
 
 
 _VALUES = ("values", Out("indices", differentiable=False))
@@ -68,7 +77,7 @@ def _keys(x, descending):
 
 def _argsort(x, dim, descending):
     keys = _keys(x, descending)
-    if descending and keys.dtype.kind == "f":      # NaN before infinity: a second, more important key
+    if descending and keys.dtype.kind == "f":  # NaN before infinity: a second, more important key
         return np.lexsort((keys, ~np.isnan(x)), axis=dim)
     return np.argsort(keys, axis=dim, kind="stable")
 
@@ -95,13 +104,21 @@ def _(g, x: Meta, indices, dim):
     return _scattered(g, x, indices, dim)
 
 
-sort.samples(lambda make: [(make(4, 3).t(), 1), (make(3, 4), 1), (make(3, 4), 0, True), (make(5), 0),
-                           (make.ints(9, 6), 0, True),
-                           (make.special(7), 0), (make.special(7), 0, True), (make(0, 3), 0)])
+sort.samples(
+    lambda make: [
+        (make(4, 3).t(), 1),
+        (make(3, 4), 1),
+        (make(3, 4), 0, True),
+        (make(5), 0),
+        (make.ints(9, 6), 0, True),
+        (make.special(7), 0),
+        (make.special(7), 0, True),
+        (make(0, 3), 0),
+    ]
+)
 
 
-@extern(template="order", outputs=_VALUES,
-        meta=lambda x, k, dim, largest, ordered: (_cut(x, k, dim), _like(x, _cut(x, k, dim))))
+@extern(template="order", outputs=_VALUES, meta=lambda x, k, dim, largest, ordered: (_cut(x, k, dim), _like(x, _cut(x, k, dim))))
 def topk(x, k: size, dim: static, largest=True, ordered=True):
     """The k largest (or smallest) along dim, in order."""
     if x.ndim == 0:
@@ -132,12 +149,20 @@ def _(g, x: Meta, indices, dim):
     return _scattered(g, x, indices, dim)
 
 
-topk.samples(lambda make: [(make(3, 5), 2, 1), (make(3, 5), 2, 0, False), (make(40), 3, 0), (make.ints(9, 6), 4, 0),
-                           (make(4), 0, 0), (make.special(7), 3, 0)])
+topk.samples(
+    lambda make: [
+        (make(3, 5), 2, 1),
+        (make(3, 5), 2, 0, False),
+        (make(40), 3, 0),
+        (make.ints(9, 6), 4, 0),
+        (make(4), 0, 0),
+        (make.special(7), 3, 0),
+    ]
+)
 
 
 def _cut(x, k, dim):
-    return (*x.shape[:dim], k, *x.shape[dim + 1:]) if len(x.shape) else ()
+    return (*x.shape[:dim], k, *x.shape[dim + 1 :]) if len(x.shape) else ()
 
 
 def _like(x, shape):
@@ -148,8 +173,9 @@ def _like(x, shape):
 def searchsorted(edges, x, right=False):
     """Where x would be inserted into each sorted row of edges."""
     side = "right" if right else "left"
-    edges, x = [v.astype(np.float32) if v.dtype.itemsize == 2 and v.dtype.kind not in "iu" else v
-                for v in (edges, x)]                # (NaN is last)
+    edges, x = [
+        v.astype(np.float32) if v.dtype.itemsize == 2 and v.dtype.kind not in "iu" else v for v in (edges, x)
+    ]  # (NaN is last)
     if edges.ndim == 1:
         return np.searchsorted(edges, x, side).astype(np.int64)
     if not x.size:
@@ -158,5 +184,6 @@ def searchsorted(edges, x, right=False):
     return np.stack([np.searchsorted(e, v, side) for e, v in zip(rows, wanted)]).reshape(x.shape).astype(np.int64)
 
 
-searchsorted.samples(lambda make: [(make.ints(9, 5).sort().values, make.ints(9, 2, 3)),
-                                   (make(2, 5).sort().values, make(2, 3), True)])
+searchsorted.samples(
+    lambda make: [(make.ints(9, 5).sort().values, make.ints(9, 2, 3)), (make(2, 5).sort().values, make(2, 3), True)]
+)

@@ -32,12 +32,14 @@ def _rounded(function, *arrays):
 def _native(record, name, function=None, doubles=True):
     """The runtime's kernel of a function of one operand, for floating types; `function`: what its series is fitted to.
     `doubles`: the kernel is as exact as the formula in float64. A composite's results lie in memory as its formula has them."""
+
     def general(x):
         if not x.size or not _floats(x) or x.dtype == np.float64 and not doubles:
             return NotImplemented
         if record.kind is Kind.COMPOSITE and not x.flags.c_contiguous:
             return NotImplemented
         return kernels.special(name, x, x.dtype, function)
+
     series = functools.partial(kernels.series, name, function)
     record.native(_call.special(name, general, series, doubles))
     if record.kind is Kind.EXTERN:
@@ -161,7 +163,7 @@ def psi(x):
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 
 
-_FAR = 1e5             # below its negative no terms are counted
+_FAR = 1e5  # below its negative no terms are counted
 
 
 def trigamma(x):
@@ -175,12 +177,12 @@ def trigamma(x):
 def hurwitz_zeta(s, q):
     """sum over k >= 0 of (q + k) ** -s, by Euler and Maclaurin after 10 terms."""
     s, q = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
-    below = np.where((q < 0) & (q > -_FAR), np.ceil(-q), 0.0)           # terms ahead of the first positive one
+    below = np.where((q < 0) & (q > -_FAR), np.ceil(-q), 0.0)  # terms ahead of the first positive one
     passed = sum((np.where(k < below, q + k, np.inf) ** -s for k in range(int(below.max(initial=0)))), np.zeros(()))
     start = q + below
     first = total = passed + sum((start + k) ** -s for k in range(10))
     y = start + 10
-    total = total + y ** (1 - s) / (s - 1) + 0.5 * y ** -s
+    total = total + y ** (1 - s) / (s - 1) + 0.5 * y**-s
     rising, power, factorial = s, y ** (-s - 1), 2.0
     for k, b in enumerate(_BERNOULLI):
         total = total + b / factorial * rising * power
@@ -286,7 +288,7 @@ def _incomplete(a, x, upper):
     out = np.where(np.isinf(x), whole, np.where(np.isinf(a), none, out))
     out = np.where(x == 0, none, np.where(a < 1e-300, whole, out))
     undefined = (a < 0) | (x < 0) | (a == 0) & ~(x > 0) | np.isinf(a) & np.isinf(x)
-    decided = np.where(np.isnan(a), (x == 0) | np.isinf(x), np.isinf(a) | ~np.isnan(x))     # by one of them alone
+    decided = np.where(np.isnan(a), (x == 0) | np.isinf(x), np.isinf(a) | ~np.isnan(x))  # by one of them alone
     return np.where(undefined | ~decided, np.nan, out)
 
 
@@ -294,10 +296,10 @@ def _incomplete_of_large(a, x, upper):
     """By the error function of the distance of x from a, with the first two terms of Temme's expansion."""
     safe = np.where(a > 1000, a, 1000.0)
     mu = np.maximum((np.minimum(x, np.finfo(float).max) - safe) / safe, -1.0)
-    distance = np.where(np.abs(mu) < 1e-4, mu * mu / 2 - mu ** 3 / 3, mu - np.log1p(mu))
+    distance = np.where(np.abs(mu) < 1e-4, mu * mu / 2 - mu**3 / 3, mu - np.log1p(mu))
     eta = np.copysign(np.sqrt(2 * np.maximum(distance, 0.0)), mu)
     near = np.abs(mu) < 1e-2
-    first = np.where(near, -1 / 3 + eta / 12 - 2 * eta ** 2 / 135, 1 / np.where(near, 1.0, mu) - 1 / np.where(near, 1.0, eta))
+    first = np.where(near, -1 / 3 + eta / 12 - 2 * eta**2 / 135, 1 / np.where(near, 1.0, mu) - 1 / np.where(near, 1.0, eta))
     rest = np.exp(-safe * distance) / np.sqrt(2 * math.pi * safe) * (first - 1 / (540 * safe))
     side = eta * np.sqrt(safe / 2)
     tail = 0.5 * _complement(side if upper else -side)
@@ -337,6 +339,7 @@ for _op in (igamma, igammac):
 
 # -- Bessel functions of imaginary argument, scaled by exp(-|x|)
 
+
 def _bessel_scaled(order, x):
     """exp(-|x|) I_n(x): the trapezoid rule for the integral over a half turn, which converges exponentially."""
     size = np.abs(x)
@@ -350,7 +353,7 @@ def _bessel_scaled(order, x):
     out = np.where(size > 500, far / np.sqrt(2 * math.pi * np.maximum(size, 1.0)), near)
     if not order:
         return out
-    first = np.minimum(size, 1.0)           # the integral of small numbers cancels
+    first = np.minimum(size, 1.0)  # the integral of small numbers cancels
     series = sum((first / 2) ** (2 * k + 1) / (math.factorial(k) * math.factorial(k + 1)) for k in range(9))
     return np.where(size < 1, series * np.exp(-first), out) * np.sign(x)
 
@@ -358,6 +361,7 @@ def _bessel_scaled(order, x):
 def _bessel(name, order, scaled):
     def kernel(x):
         return _rounded(lambda v: _bessel_scaled(order, v) * (1 if scaled else np.exp(np.abs(v))), x)
+
     kernel.__name__ = name
     record = extern(kernel, meta=lambda x: x.shape, promote="float")
     record.samples(lambda make: [(make(3, 4),), (make(0, 2),)])
@@ -400,7 +404,7 @@ def _erfcx(x):
     first term."""
     nodes = np.arange(-28, 29) * 0.25
     at = np.clip(x, 2.0, 1e9)
-    far = (np.exp(-nodes ** 2) * (at[..., None] / (at[..., None] ** 2 + nodes ** 2))).sum(-1) * 0.25 / math.pi
+    far = (np.exp(-(nodes**2)) * (at[..., None] / (at[..., None] ** 2 + nodes**2))).sum(-1) * 0.25 / math.pi
     far = np.where(x > 1e9, math.sqrt(1 / math.pi) / np.maximum(x, 1.0), far)
     return np.where(x > 2, far, np.exp(np.minimum(x, 2.0) ** 2) * (1 - prims.erf(np.minimum(x, 2.0))))
 
@@ -581,9 +585,11 @@ def _vanishing(x, y, bound):
 def _product_with_log(name, logarithm, bound):
     """x * log(y), or log1p; 0 where x is 0 but NaN where y is. Where x is 0 and the logarithm is none it stays 0 as x moves; the
     slope for y is x / y there, too: 0 / 0 is NaN, as PyTorch's."""
+
     def fn(s, x, y):
         zero = s.logical_and(s.eq(x, 0), s.logical_or(s.le(y, bound), s.eq(y, math.inf)))
         return s.where(zero, 0.0, x * getattr(s, logarithm.name)(s.where(zero, 1.0, y)))
+
     fn.__name__ = name
     record = pointwise(fn, promote="float")
 
@@ -595,6 +601,7 @@ def _product_with_log(name, logarithm, bound):
     @record.grad("y")
     def _(g, x, y):
         return div(mul(g, x), sub(y, bound) if bound else y)
+
     record.samples(lambda make: [(make(3, 4), make.positive(3, 4)), (make(3), make.positive(2, 3)), (make(0), make(0))])
     return record
 

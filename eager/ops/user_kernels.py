@@ -43,6 +43,7 @@ def same_memory(a):
 @functools.cache
 def record(count: int):
     """The op for kernels that write this many tensors."""
+
     def user_kernel(operands: tensors, call: static):
         arrays = [same_memory(a) if k in call.written else a for k, a in enumerate(operands)]
         call(arrays)
@@ -52,5 +53,7 @@ def record(count: int):
     def meta(operands, call):
         made = tuple(like(operands[k]) for k in call.written)
         return made if len(made) > 1 else made[0]
-    return extern(name=f"user_kernel_{count}", meta=meta, outputs=tuple(Out(f"new_{k}", differentiable=False)
-                                                                       for k in range(count)))(user_kernel)
+
+    return extern(
+        name=f"user_kernel_{count}", meta=meta, outputs=tuple(Out(f"new_{k}", differentiable=False) for k in range(count))
+    )(user_kernel)

@@ -3,7 +3,6 @@
 Rules only add strides and multiply them by integers, so they also run on symbols. Dims come in as non-negative ints.
 """
 
-
 from ...runtime import copy_gather
 from .._call import fresh_view, unfold_backward as unfold_windows_back
 from ..op.gradient import Meta
@@ -11,9 +10,11 @@ from ..op.op import indexed, Out, scatter, size, static, view, write_in_order
 from ..sizes import contiguous_strides
 from .creation import full
 
-VIEW_ERROR = ("view size is not compatible with input tensor's size and stride (at least one dimension spans across "
-              "two "
-              "contiguous subspaces). Use .reshape(...) instead.")
+VIEW_ERROR = (
+    "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
+    "two "
+    "contiguous subspaces). Use .reshape(...) instead."
+)
 
 
 def view_strides(shape, strides, size):
@@ -25,7 +26,7 @@ def view_strides(shape, strides, size):
     for d in reversed(range(len(shape))):
         wanted = wanted * shape[d]
         if d > 0 and (shape[d - 1] == 1 or strides[d - 1] == wanted * step):
-            continue                              # this dim and the one before it lie in one run of memory
+            continue  # this dim and the one before it lie in one run of memory
         while at >= 0 and (count < wanted or size[at] == 1):
             out[at] = count * step
             count = count * size[at]
@@ -66,11 +67,11 @@ def reshaped_index(shape, size, i):
     tail = 0
     while tail < min(len(shape), len(size)) - lead and _equal(shape[-1 - tail], size[-1 - tail]):
         tail += 1
-    inner, outer = size[lead:len(size) - tail], shape[lead:len(shape) - tail]
+    inner, outer = size[lead : len(size) - tail], shape[lead : len(shape) - tail]
     linear = 0
-    for at, step in zip(i[lead:len(size) - tail], contiguous_strides(inner)):
+    for at, step in zip(i[lead : len(size) - tail], contiguous_strides(inner)):
         linear = linear + at * step
-    return tuple(i[:lead]) + split_index(linear, outer) + tuple(i[len(i) - tail:])
+    return tuple(i[:lead]) + split_index(linear, outer) + tuple(i[len(i) - tail :])
 
 
 def _equal(a, b):
@@ -93,8 +94,15 @@ def _(g, x: Meta):
 
 @view_as_size.samples
 def _(make):
-    return [(make(3, 4), (4, 3)), (make(2, 3, 4), (6, 4)), (make(), (1, 1)), (make(0, 3), (3, 0)), (make(6), (2, 1, 3)),
-            (make(4, 6).t(), (3, 2, 4)), (make(2, 1, 4), (2, 4))]
+    return [
+        (make(3, 4), (4, 3)),
+        (make(2, 3, 4), (6, 4)),
+        (make(), (1, 1)),
+        (make(0, 3), (3, 0)),
+        (make(6), (2, 1, 3)),
+        (make(4, 6).t(), (3, 2, 4)),
+        (make(2, 1, 4), (2, 4)),
+    ]
 
 
 @indexed(meta=lambda x: x.shape, promote="keep", recompute=True)
@@ -115,8 +123,7 @@ def _(g):
     return g
 
 
-contiguous_copy.samples(lambda make: [(make(4, 3).t(),), (make(2, 3, 4).permute(2, 0, 1),), (make(),),
-                                      (make(0, 2).t(),)])
+contiguous_copy.samples(lambda make: [(make(4, 3).t(),), (make(2, 3, 4).permute(2, 0, 1),), (make(),), (make(0, 2).t(),)])
 
 
 def contiguous(x):
@@ -132,7 +139,7 @@ def reshape(x, size):
         return view_as_size(x, size)
     out = view_as_size(contiguous_copy(x), size)
     if not out._fake:
-        out._view = fresh_view()        # of a copy that nobody else has: a tensor like any other
+        out._view = fresh_view()  # of a copy that nobody else has: a tensor like any other
     return out
 
 
@@ -178,8 +185,9 @@ def _(g):
     return g
 
 
-expand.samples(lambda make: [(make(3, 1), (3, 4)), (make(4), (2, 3, 4)), (make(), (2, 2)), (make(1, 3), (0, 3)),
-                             (make(2, 3), (2, 3))])
+expand.samples(
+    lambda make: [(make(3, 1), (3, 4)), (make(4), (2, 3, 4)), (make(), (2, 2)), (make(1, 3), (0, 3)), (make(2, 3), (2, 3))]
+)
 
 
 @view
@@ -210,15 +218,16 @@ def _(g, dims):
     return g
 
 
-squeeze.samples(lambda make: [(make(2, 1, 3), (1,)), (make(1, 2, 1), (0, 2)), (make(1), (0,)), (make(2, 3), ()),
-                              (make(0, 1), (1,))])
+squeeze.samples(
+    lambda make: [(make(2, 1, 3), (1,)), (make(1, 2, 1), (0, 2)), (make(1), (0,)), (make(2, 3), ()), (make(0, 1), (1,))]
+)
 
 
 @view(name="slice")
 def slice_dim(shape, strides, dim: static, start, step, length):
     """`length` elements of one dim: start, start + step, ..."""
-    sizes = shape[:dim] + (length,) + shape[dim + 1:]
-    return sizes, strides[:dim] + (strides[dim] * step,) + strides[dim + 1:], strides[dim] * start
+    sizes = shape[:dim] + (length,) + shape[dim + 1 :]
+    return sizes, strides[:dim] + (strides[dim] * step,) + strides[dim + 1 :], strides[dim] * start
 
 
 @slice_dim.grad("x")
@@ -226,12 +235,12 @@ def _(g, x: Meta, dim, start, step, length):
     return slice_backward(g, x.shape[dim], dim, start, step)
 
 
-slice_dim.samples(lambda make: [(make(5, 3), 0, 1, 2, 2), (make(2, 6), 1, 0, 1, 4), (make(4), 0, 2, 1, 0),
-                                (make(3, 4).t(), 0, 1, 1, 3)])
+slice_dim.samples(
+    lambda make: [(make(5, 3), 0, 1, 2, 2), (make(2, 6), 1, 0, 1, 4), (make(4), 0, 2, 1, 0), (make(3, 4).t(), 0, 1, 1, 3)]
+)
 
 
-@indexed(meta=lambda x, size, dim, start, step: (*x.shape[:dim], size, *x.shape[dim + 1:]), promote="keep",
-         recompute=True)
+@indexed(meta=lambda x, size, dim, start, step: (*x.shape[:dim], size, *x.shape[dim + 1 :]), promote="keep", recompute=True)
 def slice_backward(s, i, x, size, dim: static, start, step):
     """Zeros of `size` along `dim`, with x at start, start + step, ..."""
     at = i[dim] - start
@@ -239,12 +248,12 @@ def slice_backward(s, i, x, size, dim: static, start, step):
     if not (type(step) is int and step == 1):
         inside = s.logical_and(inside, s.eq(s.index(at % step), 0))
         at = at // step
-    return x(*i[:dim], at, *i[dim + 1:], mask=inside, other=0)
+    return x(*i[:dim], at, *i[dim + 1 :], mask=inside, other=0)
 
 
 @slice_backward.numpy
 def _(x, size, dim, start, step):
-    out = copy_gather.zeros(x.shape[:dim] + (size,) + x.shape[dim + 1:], x.dtype)
+    out = copy_gather.zeros(x.shape[:dim] + (size,) + x.shape[dim + 1 :], x.dtype)
     out[(slice(None),) * dim + (slice(start, start + x.shape[dim] * step, step),)] = x
     return out
 
@@ -259,7 +268,7 @@ slice_backward.samples(lambda make: [(make(2, 3), 6, 0, 1, 2), (make(2, 3), 4, 1
 
 @view
 def select(shape, strides, dim: static, index: size):
-    return shape[:dim] + shape[dim + 1:], strides[:dim] + strides[dim + 1:], strides[dim] * index
+    return shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :], strides[dim] * index
 
 
 @select.grad("x")
@@ -267,8 +276,9 @@ def _(g, x: Meta, dim, index):
     return slice_backward(unsqueeze(g, dim), x.shape[dim], dim, index, 1)
 
 
-select.samples(lambda make: [(make(3, 4), 0, 2), (make(3, 4), 1, 0), (make(3), 0, 1), (make(2, 3, 0), 1, 1),
-                             (make(4, 2).t(), 0, 1)])
+select.samples(
+    lambda make: [(make(3, 4), 0, 2), (make(3, 4), 1, 0), (make(3), 0, 1), (make(2, 3, 0), 1, 1), (make(4, 2).t(), 0, 1)]
+)
 
 
 @view
@@ -292,8 +302,7 @@ def _(g, x: Meta, offset, dim0, dim1):
     return diagonal.put(full(x.shape, 0, g.dtype, g.device), g, offset, dim0, dim1)
 
 
-diagonal.samples(lambda make: [(make(3, 4), 0, 0, 1), (make(4, 3), -1, 0, 1), (make(2, 3, 3), 1, 1, 2),
-                               (make(3, 3), 2, 1, 0)])
+diagonal.samples(lambda make: [(make(3, 4), 0, 0, 1), (make(4, 3), -1, 0, 1), (make(2, 3, 3), 1, 1, 2), (make(3, 3), 2, 1, 0)])
 
 
 def _strided_loop(s, i, r, x, size, steps, offset):
@@ -321,8 +330,11 @@ def restrided(shape, strides, size, steps: size, offset, own: size):
 def unfold(shape, strides, dim: static, size, step):
     """Windows of `size` elements, every `step`, in a new last dim."""
     count = (shape[dim] - size) // step + 1
-    return (shape[:dim] + (count,) + shape[dim + 1:] + (size,),
-            strides[:dim] + (strides[dim] * step,) + strides[dim + 1:] + (strides[dim],), 0)
+    return (
+        shape[:dim] + (count,) + shape[dim + 1 :] + (size,),
+        strides[:dim] + (strides[dim] * step,) + strides[dim + 1 :] + (strides[dim],),
+        0,
+    )
 
 
 @unfold.grad("x")
@@ -333,11 +345,12 @@ def _(g, x: Meta, dim, size, step):
 unfold.samples(lambda make: [(make(7), 0, 3, 2), (make(3, 5), 1, 2, 1), (make(4, 2), 0, 4, 1)])
 
 
-@scatter(mode="add", ranges=lambda shape, x, dim, size, step: x.shape, meta=lambda shape, x, dim, size, step: shape,
-         promote="same")
+@scatter(
+    mode="add", ranges=lambda shape, x, dim, size, step: x.shape, meta=lambda shape, x, dim, size, step: shape, promote="same"
+)
 def unfold_backward(s, i, shape, x, dim: static, size, step):
     """Windows added back onto zeros of `shape`."""
-    return (*i[:dim], i[dim] * step + i[-1], *i[dim + 1:-1]), x(*i)
+    return (*i[:dim], i[dim] * step + i[-1], *i[dim + 1 : -1]), x(*i)
 
 
 @unfold_backward.numpy
@@ -378,4 +391,3 @@ def _(g):
 
 
 alias.samples(lambda make: [(make(2, 3),), (make(),), (make(3, 2).t(),)])
-

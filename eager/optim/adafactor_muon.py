@@ -10,15 +10,18 @@ from .single_tensor import PerParameter, check_common, check_range
 class Adafactor(PerParameter):
     """`eps` is (floor of second moments, the type's epsilon if None; floor of the parameters' size), `d` clips updates."""
 
-    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None,
-                 maximize=False):
+    def __init__(
+        self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None, maximize=False
+    ):
         check_common(lr, 0.0, weight_decay)
         check_range(beta2_decay <= 0.0, "beta2_decay", beta2_decay)
         check_range(eps[0] is None or eps[0] >= 0.0, "epsilon1", eps[0])
         check_range(eps[1] >= 0.0, "epsilon2", eps[1])
         check_range(d >= 1.0, "clipping threshold d", d)
-        super().__init__(params, dict(lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay, foreach=foreach,
-                                      maximize=maximize))
+        super().__init__(
+            params,
+            dict(lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay, foreach=foreach, maximize=maximize),
+        )
 
     def _fl_slots(self, p, group):
         if p.is_complex():
@@ -36,8 +39,8 @@ class Adafactor(PerParameter):
     def _fl_update(self, p, grad, state, group, lr, t):
         floor = api.finfo(p.dtype).eps if group["eps"][0] is None else group["eps"][0]
         size = number_of(p.norm(2)) / p.numel() ** 0.5
-        rate = larger(size, group["eps"][1]) * smaller(1 / t ** 0.5, lr)
-        p.mul_(1 - lr * group["weight_decay"])              # the size is that before
+        rate = larger(size, group["eps"][1]) * smaller(1 / t**0.5, lr)
+        p.mul_(1 - lr * group["weight_decay"])  # the size is that before
         update = self._fl_moment(grad, state, t ** group["beta2_decay"], floor).clamp_(min=floor * floor).rsqrt_().mul_(grad)
         moved(p, update, -rate / larger(number_of(update.norm(2)) / (p.numel() ** 0.5 * group["d"]), 1.0))
 
@@ -55,14 +58,35 @@ class Muon(PerParameter):
     """Momentum whose update is made nearly orthogonal by `ns_steps` Newton-Schulz steps in bfloat16; matrices only.
     `adjust_lr_fn`: None or "original" (by the ratio of sides), or "match_rms_adamw"."""
 
-    def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
-                 ns_coefficients=(3.4445, -4.7750, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn=None):
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        weight_decay=0.1,
+        momentum=0.95,
+        nesterov=True,
+        ns_coefficients=(3.4445, -4.7750, 2.0315),
+        eps=1e-7,
+        ns_steps=5,
+        adjust_lr_fn=None,
+    ):
         check_common(lr, 0.0, weight_decay)
         check_range(momentum >= 0.0, "momentum value", momentum)
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov,
-                                      ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps, adjust_lr_fn=adjust_lr_fn))
+        super().__init__(
+            params,
+            dict(
+                lr=lr,
+                weight_decay=weight_decay,
+                momentum=momentum,
+                nesterov=nesterov,
+                ns_coefficients=ns_coefficients,
+                eps=eps,
+                ns_steps=ns_steps,
+                adjust_lr_fn=adjust_lr_fn,
+            ),
+        )
         for group in self.param_groups:
             for p in group["params"]:
                 if p.dim() != 2:

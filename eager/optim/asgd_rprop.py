@@ -7,16 +7,41 @@ from .single_tensor import PerParameter, check_common
 
 
 class ASGD(PerParameter):
-    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None,
-                 maximize=False, differentiable=False, capturable=False):
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        lambd=1e-4,
+        alpha=0.75,
+        t0=1e6,
+        weight_decay=0,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+        capturable=False,
+    ):
         check_common(lr, 0.0, weight_decay)
-        super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay,
-                                      foreach=foreach, maximize=maximize, differentiable=differentiable,
-                                      capturable=capturable))
+        super().__init__(
+            params,
+            dict(
+                lr=lr,
+                lambd=lambd,
+                alpha=alpha,
+                t0=t0,
+                weight_decay=weight_decay,
+                foreach=foreach,
+                maximize=maximize,
+                differentiable=differentiable,
+                capturable=capturable,
+            ),
+        )
 
     def _fl_slots(self, p, group):
-        return {"eta": api.tensor(float(group["lr"]), dtype=api.float32), "mu": api.ones((), dtype=api.float32),
-                "ax": api.zeros_like(p)}
+        return {
+            "eta": api.tensor(float(group["lr"]), dtype=api.float32),
+            "mu": api.ones((), dtype=api.float32),
+            "ax": api.zeros_like(p),
+        }
 
     def _fl_update(self, p, grad, state, group, lr, t):
         lambd, eta, mu = group["lambd"], number_of(state["eta"]), number_of(state["mu"])
@@ -33,13 +58,33 @@ class ASGD(PerParameter):
 
 
 class Rprop(PerParameter):
-    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
-                 maximize=False, differentiable=False):
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        etas=(0.5, 1.2),
+        step_sizes=(1e-6, 50),
+        *,
+        capturable=False,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+    ):
         check_common(lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize,
-                                      differentiable=differentiable, capturable=capturable))
+        super().__init__(
+            params,
+            dict(
+                lr=lr,
+                etas=etas,
+                step_sizes=step_sizes,
+                foreach=foreach,
+                maximize=maximize,
+                differentiable=differentiable,
+                capturable=capturable,
+            ),
+        )
 
     def _fl_slots(self, p, group):
         lr = float(group["lr"])
@@ -53,5 +98,3 @@ class Rprop(PerParameter):
         grad = api.where(agree < 0, 0.0, grad)
         p.sub_(grad.sign() * state["step_size"])
         state["prev"].copy_(grad)
-
-

@@ -46,8 +46,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_i, self.T_cur = self.T_0, epoch % self.T_0
         else:
             n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
-            self.T_cur = epoch - self.T_0 * (self.T_mult ** n - 1) / (self.T_mult - 1)
-            self.T_i = self.T_0 * self.T_mult ** n
+            self.T_cur = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
+            self.T_i = self.T_0 * self.T_mult**n
 
 
 def per_group(optimizer, value, name):
@@ -56,8 +56,10 @@ def per_group(optimizer, value, name):
     if not isinstance(value, (list, tuple)):
         return [value] * groups
     if len(value) != groups:
-        raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
-                         f"param_groups has {groups}.")
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
+            f"param_groups has {groups}."
+        )
     return list(value)
 
 
@@ -74,9 +76,22 @@ def momentum_of(group, value=None):
 class CyclicLR(LRScheduler):
     """A triangle wave between base_lr and max_lr; momentum goes the other way."""
 
-    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular",
-                 gamma=1.0, scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8,
-                 max_momentum=0.9, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer,
+        base_lr,
+        max_lr,
+        step_size_up=2000,
+        step_size_down=None,
+        mode="triangular",
+        gamma=1.0,
+        scale_fn=None,
+        scale_mode="cycle",
+        cycle_momentum=True,
+        base_momentum=0.8,
+        max_momentum=0.9,
+        last_epoch=-1,
+    ):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
@@ -110,8 +125,9 @@ class CyclicLR(LRScheduler):
     def scale_fn(self, x):
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
-        return {"triangular": lambda: 1.0, "triangular2": lambda: 1 / 2.0 ** (x - 1),
-                "exp_range": lambda: self.gamma ** x}[self.mode]()
+        return {"triangular": lambda: 1.0, "triangular2": lambda: 1 / 2.0 ** (x - 1), "exp_range": lambda: self.gamma**x}[
+            self.mode
+        ]()
 
     def get_lr(self):
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -127,8 +143,9 @@ class CyclicLR(LRScheduler):
         """A function given as scale_fn is not saved; the attributes of a callable object are."""
         state = super().state_dict()
         fn = state.pop("_scale_fn_custom")
-        state["_scale_fn_custom"] = dict(fn.__dict__) if fn is not None and hasattr(fn, "__dict__") and not hasattr(
-            fn, "__code__") else None
+        state["_scale_fn_custom"] = (
+            dict(fn.__dict__) if fn is not None and hasattr(fn, "__dict__") and not hasattr(fn, "__code__") else None
+        )
         return state
 
     def load_state_dict(self, state_dict):
@@ -143,9 +160,23 @@ class OneCycleLR(LRScheduler):
     """From max_lr / div_factor up to max_lr over pct_start of the steps, then down to initial / final_div_factor; the
     momentum goes the other way. `step()` may be called `total_steps` times."""
 
-    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
-                 anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
-                 final_div_factor=1e4, three_phase=False, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer,
+        max_lr,
+        total_steps=None,
+        epochs=None,
+        steps_per_epoch=None,
+        pct_start=0.3,
+        anneal_strategy="cos",
+        cycle_momentum=True,
+        base_momentum=0.85,
+        max_momentum=0.95,
+        div_factor=25.0,
+        final_div_factor=1e4,
+        three_phase=False,
+        last_epoch=-1,
+    ):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         self.optimizer = optimizer
@@ -178,8 +209,10 @@ class OneCycleLR(LRScheduler):
     def _fl_phases(self, pct_start, three_phase, cycle_momentum):
         """[(last step, rate at start, rate at end, momentum at start, at end)], as names of the group's entries."""
         rise = float(pct_start * self.total_steps) - 1
-        names = [("initial_lr", "max_lr", "max_momentum", "base_momentum"),
-                 ("max_lr", "initial_lr" if three_phase else "min_lr", "base_momentum", "max_momentum")]
+        names = [
+            ("initial_lr", "max_lr", "max_momentum", "base_momentum"),
+            ("max_lr", "initial_lr" if three_phase else "min_lr", "base_momentum", "max_momentum"),
+        ]
         ends = [rise, self.total_steps - 1]
         if three_phase:
             names.append(("initial_lr", "min_lr", "max_momentum", "max_momentum"))
@@ -194,8 +227,7 @@ class OneCycleLR(LRScheduler):
 
     def get_lr(self):
         if self.last_epoch > self.total_steps:
-            raise ValueError(f"Tried to step {self.last_epoch} times. The specified number of total steps is "
-                             f"{self.total_steps}")
+            raise ValueError(f"Tried to step {self.last_epoch} times. The specified number of total steps is {self.total_steps}")
         begin = 0.0
         for phase in self._schedule_phases:
             if self.last_epoch <= phase["end_step"] or phase is self._schedule_phases[-1]:
@@ -212,8 +244,9 @@ class OneCycleLR(LRScheduler):
 def _total_steps(total_steps, epochs, steps_per_epoch):
     if total_steps is None and (epochs is None or steps_per_epoch is None):
         raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-    names = (("total_steps", total_steps),) if total_steps is not None else (("epochs", epochs),
-                                                                            ("steps_per_epoch", steps_per_epoch))
+    names = (
+        (("total_steps", total_steps),) if total_steps is not None else (("epochs", epochs), ("steps_per_epoch", steps_per_epoch))
+    )
     for name, value in names:
         if value <= 0 or not isinstance(value, int):
             raise ValueError(f"Expected positive integer {name}, but got {value}")
@@ -223,8 +256,9 @@ def _total_steps(total_steps, epochs, steps_per_epoch):
 class ReduceLROnPlateau(LRScheduler):
     """Times `factor` when the metric given to `step` has not improved for more than `patience` calls."""
 
-    def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel",
-                 cooldown=0, min_lr=0, eps=1e-8):
+    def __init__(
+        self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0, min_lr=0, eps=1e-8
+    ):
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         if not isinstance(optimizer, Optimizer):

@@ -33,5 +33,5 @@ def adam(p, grad, state, group):
     state["exp_avg_sq"] = spread = state["exp_avg_sq"] * beta2 + grad * grad * (1 - beta2)
     if group["amsgrad"]:
         state["max_exp_avg_sq"] = spread = api.maximum(state["max_exp_avg_sq"], spread)
-    scale = (spread / (1 - beta2 ** t)).sqrt() + group["eps"]
-    p.sub_(state["exp_avg"] / (1 - beta1 ** t) / scale * lr)
+    scale = (spread / (1 - beta2**t)).sqrt() + group["eps"]
+    p.sub_(state["exp_avg"] / (1 - beta1**t) / scale * lr)

@@ -12,14 +12,31 @@ from .optimizer import Optimizer, as_float
 
 
 class LBFGS(Optimizer):
-    def __init__(self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9,
-                 history_size=100, line_search_fn=None):
+    def __init__(
+        self,
+        params,
+        lr=1,
+        max_iter=20,
+        max_eval=None,
+        tolerance_grad=1e-7,
+        tolerance_change=1e-9,
+        history_size=100,
+        line_search_fn=None,
+    ):
         if not as_float(lr) >= 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
-        super().__init__(params, dict(lr=lr, max_iter=max_iter,
-                                      max_eval=max_iter * 5 // 4 if max_eval is None else max_eval,
-                                      tolerance_grad=tolerance_grad, tolerance_change=tolerance_change,
-                                      history_size=history_size, line_search_fn=line_search_fn))
+        super().__init__(
+            params,
+            dict(
+                lr=lr,
+                max_iter=max_iter,
+                max_eval=max_iter * 5 // 4 if max_eval is None else max_eval,
+                tolerance_grad=tolerance_grad,
+                tolerance_change=tolerance_change,
+                history_size=history_size,
+                line_search_fn=line_search_fn,
+            ),
+        )
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]
@@ -27,14 +44,13 @@ class LBFGS(Optimizer):
     # -- the parameters as one vector
 
     def _gather_flat_grad(self):
-        return api.cat([api.zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.reshape(-1)
-                        for p in self._params])
+        return api.cat([api.zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.reshape(-1) for p in self._params])
 
     def _fl_move(self, t, direction):
         offset = 0
         for p in self._params:
             n = p.numel()
-            p.add_(direction[offset:offset + n].view_as(p), alpha=t)
+            p.add_(direction[offset : offset + n].view_as(p), alpha=t)
             offset += n
 
     def _fl_restore(self, values):
@@ -95,8 +111,9 @@ class LBFGS(Optimizer):
         """Move along the direction: (step taken, loss, gradient, evaluations of the closure)."""
         if group["line_search_fn"] == "strong_wolfe":
             start = [p.clone() for p in self._params]
-            loss, grad, t, used = strong_wolfe(lambda at: self._fl_probe(closure, start, at, direction), t, direction,
-                                               loss, grad, slope)
+            loss, grad, t, used = strong_wolfe(
+                lambda at: self._fl_probe(closure, start, at, direction), t, direction, loss, grad, slope
+            )
             self._fl_move(t, direction)
             return t, loss, grad, used
         self._fl_move(t, direction)
@@ -134,12 +151,15 @@ def cubic_minimum(x1, f1, g1, x2, f2, g2, bounds=None):
     """Where the cubic through two points with these values and slopes has its minimum, within the bounds."""
     low, high = bounds if bounds is not None else (min(x1, x2), max(x1, x2))
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
-    square = d1 ** 2 - g1 * g2
+    square = d1**2 - g1 * g2
     if square < 0:
         return (low + high) / 2.0
     d2 = math.sqrt(square)
-    at = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2)) if x1 <= x2 else \
-        x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
+    at = (
+        x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2))
+        if x1 <= x2
+        else x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
+    )
     return min(max(at, low), high)
 
 
@@ -186,7 +206,7 @@ def _point(probe, t, direction):
 
 
 def _zoom(probe, points, direction, f, slope, c1, c2, tolerance, limit, width):
-    low, high = (points if points[0][1] <= points[1][1] else points[::-1])
+    low, high = points if points[0][1] <= points[1][1] else points[::-1]
     stuck, used = False, 0
     for _ in range(max(limit, 0)):
         if abs(high[0] - low[0]) * width < tolerance:

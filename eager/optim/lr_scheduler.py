@@ -75,7 +75,7 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self):
         times = self.milestones.count(self.last_epoch)
-        return [rate * self.gamma ** times if times else rate for rate in self._fl_rates()]
+        return [rate * self.gamma**times if times else rate for rate in self._fl_rates()]
 
     def _get_closed_form_lr(self):
         return [base * self.gamma ** bisect.bisect_right(self.milestones, self.last_epoch) for base in self.base_lrs]
@@ -92,7 +92,7 @@ class ExponentialLR(LRScheduler):
         return self._fl_rates() if self.last_epoch == 0 else [rate * self.gamma for rate in self._fl_rates()]
 
     def _get_closed_form_lr(self):
-        return [base * self.gamma ** self.last_epoch for base in self.base_lrs]
+        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
 
 
 class ConstantLR(LRScheduler):
@@ -151,8 +151,7 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1 and t > 0:
             return [low + (base - low) * (1 + math.cos(t * math.pi / T)) / 2 for base in self.base_lrs]
         if (t - 1 - T) % (2 * T) == 0:
-            return [rate + (base - low) * (1 - math.cos(math.pi / T)) / 2
-                    for base, rate in zip(self.base_lrs, self._fl_rates())]
+            return [rate + (base - low) * (1 - math.cos(math.pi / T)) / 2 for base, rate in zip(self.base_lrs, self._fl_rates())]
         ratio = (1 + math.cos(math.pi * t / T)) / (1 + math.cos(math.pi * (t - 1) / T))
         return [ratio * (rate - low) + low for rate in self._fl_rates()]
 
@@ -166,9 +165,11 @@ class SequentialLR(LRScheduler):
 
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the "
-                             f"number of milestone points, but got number of schedulers {len(schedulers)} and the "
-                             f"number of milestones to be equal to {len(milestones)}")
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than the "
+                f"number of milestone points, but got number of schedulers {len(schedulers)} and the "
+                f"number of milestones to be equal to {len(milestones)}"
+            )
         self._schedulers, self._milestones = list(schedulers), list(milestones)
         self.optimizer, self.last_epoch = optimizer, last_epoch + 1
         for group in optimizer.param_groups:
@@ -209,11 +210,11 @@ class PolynomialLR(LRScheduler):
         if self.last_epoch == 0 or self.last_epoch > self.total_iters:
             return self._fl_rates()
         left = (1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)
-        return [rate * left ** self.power for rate in self._fl_rates()]
+        return [rate * left**self.power for rate in self._fl_rates()]
 
     def _get_closed_form_lr(self):
         left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
-        return [base * left ** self.power for base in self.base_lrs]
+        return [base * left**self.power for base in self.base_lrs]
 
 
 class ChainedScheduler(LRScheduler):

@@ -13,16 +13,30 @@ from ..autograd.api import zero_gradient
 from ..tensor import Tensor
 from ..utils.hooks import add_hook
 from .third_party import (  # noqa: F401 (what third-party optimizers import from here)
-    ParamsT, _capturable_doc, _default_to_fused_or_foreach, _device_dtype_check_for_fused, _differentiable_doc,
-    _disable_dynamo_if_unsupported, _foreach_doc, _fused_doc, _get_capturable_supported_devices, _get_scalar_dtype, _get_value,
-    _group_tensors_by_device_and_dtype, _maximize_doc, _params_doc, _params_t, _stack_if_compiling, _to_scalar,
-    _use_grad_for_differentiable, _view_as_real,
+    ParamsT,
+    _capturable_doc,
+    _default_to_fused_or_foreach,
+    _device_dtype_check_for_fused,
+    _differentiable_doc,
+    _disable_dynamo_if_unsupported,
+    _foreach_doc,
+    _fused_doc,
+    _get_capturable_supported_devices,
+    _get_scalar_dtype,
+    _get_value,
+    _group_tensors_by_device_and_dtype,
+    _maximize_doc,
+    _params_doc,
+    _params_t,
+    _stack_if_compiling,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    _view_as_real,
 )
 
 _global_step_pre_hooks = OrderedDict()
 _global_step_post_hooks = OrderedDict()
-_STATE_HOOKS = ("_state_dict_pre_hooks", "_state_dict_post_hooks", "_load_state_dict_pre_hooks",
-                "_load_state_dict_post_hooks")
+_STATE_HOOKS = ("_state_dict_pre_hooks", "_state_dict_post_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 
 
 def register_optimizer_step_pre_hook(hook):
@@ -55,8 +69,10 @@ class Optimizer:
         self._optimizer_step_post_hooks = OrderedDict()
         self.__dict__.update((name, OrderedDict()) for name in _STATE_HOOKS)
         if isinstance(params, Tensor):
-            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, "
-                            f"but got {type(params).__name__}")
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                f"but got {type(params).__name__}"
+            )
         self.state = defaultdict(dict)
         self.param_groups = []
         groups = list(params)
@@ -115,10 +131,12 @@ class Optimizer:
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         params = param_group["params"]
         if isinstance(params, set):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of "
-                            "tensors in sets will change between runs. Please use a list instead.")
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of "
+                "tensors in sets will change between runs. Please use a list instead."
+            )
         params = [params] if isinstance(params, Tensor) else list(params)
-        if params and isinstance(params[0], tuple):      # named parameters
+        if params and isinstance(params[0], tuple):  # named parameters
             param_group["param_names"] = [name for name, _ in params]
             params = [param for _, param in params]
         param_group["params"] = params
@@ -167,9 +185,10 @@ class Optimizer:
         for hook in tuple(self._state_dict_pre_hooks.values()):
             hook(self)
         index = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
-        groups = [{**{k: v for k, v in group.items() if k != "params"},
-                   "params": [index[id(p)] for p in group["params"]]}
-                  for group in self.param_groups]
+        groups = [
+            {**{k: v for k, v in group.items() if k != "params"}, "params": [index[id(p)] for p in group["params"]]}
+            for group in self.param_groups
+        ]
         state = {index[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
         found = {"state": state, "param_groups": groups}
         for hook in tuple(self._state_dict_post_hooks.values()):
@@ -186,8 +205,7 @@ class Optimizer:
         if len(own) != len(new):
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(a["params"]) != len(b["params"]) for a, b in zip(own, new)):
-            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of "
-                             "optimizer's group")
+            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
         by_id = dict(zip((i for group in new for i in group["params"]), (p for group in own for p in group["params"])))
         state = defaultdict(dict)
         for key, value in saved["state"].items():
@@ -225,8 +243,8 @@ def _with_step_hooks(step):
     @functools.wraps(step)
     def run(self, *args, **kwargs):
         if self._optimizer_step_pre_hooks is None or not (
-                self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_step_pre_hooks
-                or _global_step_post_hooks):
+            self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_step_pre_hooks or _global_step_post_hooks
+        ):
             return step(self, *args, **kwargs)
         for hook in (*_global_step_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
@@ -236,6 +254,7 @@ def _with_step_hooks(step):
         for hook in (*self._optimizer_step_post_hooks.values(), *_global_step_post_hooks.values()):
             hook(self, args, kwargs)
         return result
+
     return run
 
 
@@ -275,4 +294,3 @@ def larger(number, bound):
 
 def smaller(number, bound):
     return number.clamp(max=bound) if isinstance(number, Tensor) else min(number, bound)
-

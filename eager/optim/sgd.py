@@ -7,8 +7,20 @@ from .single_tensor import differentiable_step
 
 
 class SGD(Optimizer):
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False,
-                 foreach=None, differentiable=False, fused=None):
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        momentum=0,
+        dampening=0,
+        weight_decay=0,
+        nesterov=False,
+        *,
+        maximize=False,
+        foreach=None,
+        differentiable=False,
+        fused=None,
+    ):
         if as_float(lr) < 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         if momentum < 0.0:
@@ -17,9 +29,20 @@ class SGD(Optimizer):
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
-                                      nesterov=nesterov, maximize=maximize, foreach=foreach,
-                                      differentiable=differentiable, fused=fused))
+        super().__init__(
+            params,
+            dict(
+                lr=lr,
+                momentum=momentum,
+                dampening=dampening,
+                weight_decay=weight_decay,
+                nesterov=nesterov,
+                maximize=maximize,
+                foreach=foreach,
+                differentiable=differentiable,
+                fused=fused,
+            ),
+        )
 
     def _fl_make_state(self, p, group):
         self.state[p]["momentum_buffer"] = p.detach().clone().zero_()
@@ -43,7 +66,7 @@ class SGD(Optimizer):
                 else:
                     state = self.state[p]
                     started = state.get("momentum_buffer") is not None
-                    if not started:     # PyTorch starts the buffer from the first gradient, undamped
+                    if not started:  # PyTorch starts the buffer from the first gradient, undamped
                         self._fl_make_state(p, group)
                     (rows if started else first).append((p, grad, state["momentum_buffer"]))
             lr = as_float(group["lr"])

@@ -30,15 +30,17 @@ def check_common(lr, eps=0.0, weight_decay=0.0):
 
 def differentiable_step(step):
     """Steps record nothing, unless the optimizer was made with differentiable=True."""
+
     @functools.wraps(step)
     def run(self, *args, **kw):
         with set_grad_enabled(bool(self.defaults.get("differentiable")) and api.is_grad_enabled()):
             return step(self, *args, **kw)
+
     return run
 
 
 class PerParameter(Optimizer):
-    decoupled = False      # weight decay goes into the gradient
+    decoupled = False  # weight decay goes into the gradient
 
     def _fl_slots(self, p, group):
         return {}

@@ -10,8 +10,15 @@ from ..nn.modules.module import Module
 from ..tensor import Tensor
 from .lr_base import LRScheduler
 
-__all__ = ["AveragedModel", "SWALR", "update_bn", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",
-           "get_swa_multi_avg_fn"]
+__all__ = [
+    "AveragedModel",
+    "SWALR",
+    "update_bn",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
+]
 
 
 def _check_decay(decay):
@@ -26,14 +33,17 @@ def get_ema_avg_fn(decay=0.999):
     @no_grad()
     def ema_update(ema_param, current_param, num_averaged):
         return decay * ema_param + (1 - decay) * current_param
+
     return ema_update
 
 
 def get_swa_avg_fn():
     """f(average, value, count) -> the mean of count + 1 values"""
+
     @no_grad()
     def swa_update(averaged_param, current_param, num_averaged):
         return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
+
     return swa_update
 
 
@@ -45,6 +55,7 @@ def get_ema_multi_avg_fn(decay=0.999):
     def ema_update(ema_param_list, current_param_list, _):
         for average, value in zip(ema_param_list, current_param_list):
             _blend(average, value, 1 - decay, decay)
+
     return ema_update
 
 
@@ -54,6 +65,7 @@ def get_swa_multi_avg_fn():
         rate = 1 / (float(num_averaged) + 1)
         for average, value in zip(averaged_param_list, current_param_list):
             _blend(average, value, rate, 1 - rate)
+
     return swa_update
 
 

@@ -24,10 +24,12 @@ _maximize_doc = "maximize (bool, optional): go up the gradient"
 
 def _use_grad_for_differentiable(step):
     """A step that runs with gradients on only if the optimizer was made with `differentiable=True`."""
+
     @functools.wraps(step)
     def run(self, *args, **kwargs):
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             return step(self, *args, **kwargs)
+
     return run
 
 
@@ -44,8 +46,10 @@ def _default_to_fused_or_foreach(params, differentiable, use_fused=False):
 
 def _device_dtype_check_for_fused(p, cuda_unsupported=False):
     if not p.is_floating_point():
-        raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices: "
-                           f"['cpu'] but {p.dtype} and {p.device.type}")
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of supported devices: "
+            f"['cpu'] but {p.dtype} and {p.device.type}"
+        )
 
 
 def _get_value(x):
@@ -86,5 +90,7 @@ def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices=False):
     positions = {}
     for i, first in enumerate(tensorlistlist[0]):
         positions.setdefault((first.device, first.dtype), []).append(i)
-    return {key: ([[each[i] for i in chosen] if each else [] for each in tensorlistlist], chosen if with_indices else [])
-            for key, chosen in positions.items()}
+    return {
+        key: ([[each[i] for i in chosen] if each else [] for each in tensorlistlist], chosen if with_indices else [])
+        for key, chosen in positions.items()
+    }

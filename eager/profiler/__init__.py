@@ -4,15 +4,7 @@ region, `schedule` tells which steps to record. What comes out: events, averages
 
 from .events import EventList, FunctionEvent, FunctionEventAvg
 from .recorder import record_function
-from .session import (
-    ProfilerAction,
-    ProfilerActivity,
-    profile,
-    schedule,
-    supported_activities,
-    tensorboard_trace_handler,
-)
-
+from .session import ProfilerAction, ProfilerActivity, profile, schedule, supported_activities, tensorboard_trace_handler
 
 
 def kineto_available():
@@ -20,5 +12,16 @@ def kineto_available():
     return True
 
 
-__all__ = ["profile", "record_function", "schedule", "tensorboard_trace_handler", "ProfilerAction", "ProfilerActivity",
-           "supported_activities", "kineto_available", "EventList", "FunctionEvent", "FunctionEventAvg"]
+__all__ = [
+    "profile",
+    "record_function",
+    "schedule",
+    "tensorboard_trace_handler",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "supported_activities",
+    "kineto_available",
+    "EventList",
+    "FunctionEvent",
+    "FunctionEventAvg",
+]

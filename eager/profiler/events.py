@@ -64,8 +64,10 @@ class FunctionEventAvg:
         return self.cpu_time_total / self.count if self.count else 0.0
 
     def __repr__(self):
-        return f"<FunctionEventAvg key={self.key} self_cpu_time={time_text(self.self_cpu_time_total)} " \
-               f"cpu_time={time_text(self.cpu_time)} count={self.count}>"
+        return (
+            f"<FunctionEventAvg key={self.key} self_cpu_time={time_text(self.self_cpu_time_total)} "
+            f"cpu_time={time_text(self.cpu_time)} count={self.count}>"
+        )
 
 
 class EventList(list):
@@ -91,8 +93,14 @@ class EventList(list):
             total.add(e)
         return total
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, max_name_column_width: int = 55,
-              top_level_events_only: bool = False, header: str | None = None) -> str:
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_name_column_width: int = 55,
+        top_level_events_only: bool = False,
+        header: str | None = None,
+    ) -> str:
         """Rows of the averages, by default in the order of events; `sort_by`: a time (such as "self_cpu_time_total") or
         "count"."""
         if top_level_events_only:
@@ -105,22 +113,41 @@ class EventList(list):
             rows = sorted(rows, key=lambda e: getattr(e, sort_by), reverse=True)
         total = self.self_cpu_time_total
         cells = [("Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls")]
-        for e in list(rows)[:row_limit if row_limit >= 0 else None]:
-            cells.append((shortened(e.key, max_name_column_width), share(e.self_cpu_time_total, total),
-                          time_text(e.self_cpu_time_total), share(e.cpu_time_total, total), time_text(e.cpu_time_total),
-                          time_text(e.cpu_time), str(e.count)))
+        for e in list(rows)[: row_limit if row_limit >= 0 else None]:
+            cells.append(
+                (
+                    shortened(e.key, max_name_column_width),
+                    share(e.self_cpu_time_total, total),
+                    time_text(e.self_cpu_time_total),
+                    share(e.cpu_time_total, total),
+                    time_text(e.cpu_time_total),
+                    time_text(e.cpu_time),
+                    str(e.count),
+                )
+            )
         return laid_out(cells, header) + f"Self CPU time total: {time_text(total)}\n"
 
     def export_chrome_trace(self, path) -> None:
         """A JSON file for chrome://tracing and Perfetto; a path that ends in .gz is compressed."""
         import gzip
         import json
+
         process = os.getpid()
         events = [{"ph": "M", "name": "process_name", "pid": process, "args": {"name": "flambeau"}}]
         for e in self:
             shapes = {"Input Dims": [list(s) for s in e.input_shapes]} if e.category == "cpu_op" else {}
-            events.append({"ph": "X", "cat": e.category, "name": e.name, "ts": e.start, "dur": e.cpu_time_total, "pid": process,
-                           "tid": e.thread, "args": {**shapes, **e.details}})
+            events.append(
+                {
+                    "ph": "X",
+                    "cat": e.category,
+                    "name": e.name,
+                    "ts": e.start,
+                    "dur": e.cpu_time_total,
+                    "pid": process,
+                    "tid": e.thread,
+                    "args": {**shapes, **e.details},
+                }
+            )
         with (gzip.open if str(path).endswith(".gz") else open)(path, "wt") as file:
             json.dump({"schemaVersion": 1, "traceEvents": events}, file)
 

@@ -16,7 +16,7 @@ from ..state import Mode
 from ..tensor import Tensor
 from .events import EventList, FunctionEvent, settled, this_thread
 
-MOST_PLACES = 3                     # source lines in the name of a kernel
+MOST_PLACES = 3  # source lines in the name of a kernel
 
 
 def now() -> float:
@@ -44,7 +44,7 @@ class Recorder(Mode):
 
     def dispatch(self, op, args: tuple):
         if compile_log.compiling():
-            return dispatch.execute(op, args)               # a pass of the compiler tries something
+            return dispatch.execute(op, args)  # a pass of the compiler tries something
         event = self.begin(f"aten::{op.name}", args, "cpu_op")
         try:
             return dispatch.execute(op, args)
@@ -114,13 +114,25 @@ def launched(owner, start: int, end: int, ticks: list, eager: list) -> None:
         return
     thread, spans = this_thread(), list(zip(ticks[::2], ticks[1::2]))
     made = [FunctionEvent(owner.title or "compiled graph", start / 1e3, end / 1e3, thread=thread, category="compiled")]
-    made += [FunctionEvent(name, a / 1e3, b / 1e3, thread=thread, category="user_annotation")
-             for name, a, b in regions(owner.regions, spans)]
+    made += [
+        FunctionEvent(name, a / 1e3, b / 1e3, thread=thread, category="user_annotation")
+        for name, a, b in regions(owner.regions, spans)
+    ]
     for name, lines, (a, b) in zip(owner.kernels, owner.lines, spans):
-        made.append(FunctionEvent(kernel_name(name, lines), a / 1e3, b / 1e3, thread=thread, category="kernel",
-                                  details={"kernel": name, "lines": list(lines)}))
-    made += [FunctionEvent(f"eager call of {owner.calls[number].op.name}", a / 1e3, b / 1e3, thread=thread, category="cpu_op")
-             for number, a, b in eager]
+        made.append(
+            FunctionEvent(
+                kernel_name(name, lines),
+                a / 1e3,
+                b / 1e3,
+                thread=thread,
+                category="kernel",
+                details={"kernel": name, "lines": list(lines)},
+            )
+        )
+    made += [
+        FunctionEvent(f"eager call of {owner.calls[number].op.name}", a / 1e3, b / 1e3, thread=thread, category="cpu_op")
+        for number, a, b in eager
+    ]
     for recorder in _active.stack:
         recorder.events.extend(made if recorder is _active.stack[-1] else [event.copy() for event in made])
 
@@ -134,9 +146,9 @@ def kernel_name(name: str, lines: tuple) -> str:
 
 def regions(paths, spans: list):
     """(name, start, end) of the `record_function` blocks that consecutive kernels share, outer ones first."""
-    open_now: list[tuple[str, int]] = []                    # (name, number of its first kernel)
-    found: list[tuple] = []                                 # (first, number past the last, depth, name)
-    for k, path in enumerate([*list(paths)[:len(spans)], ()]):
+    open_now: list[tuple[str, int]] = []  # (name, number of its first kernel)
+    found: list[tuple] = []  # (first, number past the last, depth, name)
+    for k, path in enumerate([*list(paths)[: len(spans)], ()]):
         same = 0
         while same < min(len(path), len(open_now)) and path[same] == open_now[same][0]:
             same += 1

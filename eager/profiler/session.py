@@ -55,6 +55,7 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False):
     """An `on_trace_ready` that writes a Chrome trace into a folder."""
     import platform
+
     ending = ".pt.trace.json" + (".gz" if use_gzip else "")
 
     def handler(prof) -> None:
@@ -74,12 +75,30 @@ class profile:
     runs after each recorded cycle. Recorded are this thread's ops, its calls of compiled graphs with each kernel, and its
     compilations, on the CPU."""
 
-    def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes: bool = False,
-                 profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
-                 with_modules: bool = False, experimental_config=None, execution_trace_observer=None, acc_events=False,
-                 use_cuda=None, custom_trace_id_callback=None):
-        for name, given in (("profile_memory", profile_memory), ("with_stack", with_stack), ("with_flops", with_flops),
-                            ("with_modules", with_modules), ("execution_trace_observer", execution_trace_observer)):
+    def __init__(
+        self,
+        *,
+        activities=None,
+        schedule=None,
+        on_trace_ready=None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config=None,
+        execution_trace_observer=None,
+        acc_events=False,
+        use_cuda=None,
+        custom_trace_id_callback=None,
+    ):
+        for name, given in (
+            ("profile_memory", profile_memory),
+            ("with_stack", with_stack),
+            ("with_flops", with_flops),
+            ("with_modules", with_modules),
+            ("execution_trace_observer", execution_trace_observer),
+        ):
             if given:
                 raise RuntimeError(f"profile: {name}={given!r} is not supported: times, counts and shapes are recorded")
         self.activities, self.schedule, self.on_trace_ready = activities, schedule or always, on_trace_ready

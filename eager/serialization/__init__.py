@@ -23,7 +23,7 @@ from .files import (
 from .locations import default_restore_location, location_tag, normalize_storage_type, register_package
 
 
-MAP_LOCATION = Callable[[UntypedStorage, str], UntypedStorage] | device | str | dict[str, str] | None     # what `map_location` is
+MAP_LOCATION = Callable[[UntypedStorage, str], UntypedStorage] | device | str | dict[str, str] | None  # what `map_location` is
 
 
 class SourceChangeWarning(Warning):

@@ -63,9 +63,7 @@ class Writer:
         wide = struct.pack("<HHQQ", 1, 16, size, size) if size >= _LIMIT else b""
         extra = wide + padding(start + _LOCAL.size + len(path) + len(wide))
         shown = _LIMIT if wide else 0
-        self.put(
-            _LOCAL.pack(b"PK\3\4", 45 if wide else 0, flags(size), 0, 0, 0, 0, shown, shown, len(path), len(extra))
-        )
+        self.put(_LOCAL.pack(b"PK\3\4", 45 if wide else 0, flags(size), 0, 0, 0, 0, shown, shown, len(path), len(extra)))
         self.put(path + extra)
         self.put(data)
         crc = checksum()

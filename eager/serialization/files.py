@@ -128,13 +128,7 @@ def _save_zip(obj, file, name, protocol, without_order) -> None:
 
 
 def load(
-    f,
-    map_location=None,
-    pickle_module=None,
-    *,
-    weights_only: bool | None = None,
-    mmap: bool | None = None,
-    **pickle_load_args,
+    f, map_location=None, pickle_module=None, *, weights_only: bool | None = None, mmap: bool | None = None, **pickle_load_args
 ):
     """The object of a file that `save` or PyTorch wrote (path, or seekable binary file).
 
@@ -208,9 +202,7 @@ def _load_old(file, reader, map_location, mapped):
 def _load_zip(file, reader, map_location, mapped):
     archive = Reader(file, mapped, options.mmap_flags)
     if "constants.pkl" in archive:
-        raise RuntimeError(
-            "the file is a TorchScript archive: it holds a program, not an object saved with torch.save"
-        )
+        raise RuntimeError("the file is a TorchScript archive: it holds a program, not an object saved with torch.save")
     if "data.pkl" not in archive:
         raise corrupt("file not found: data.pkl")
     storages = Storages(archive, map_location)

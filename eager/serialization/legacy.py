@@ -26,9 +26,7 @@ PROTOCOL = 1001
 
 
 def save(obj, file, protocol: int) -> None:
-    system = dict(
-        protocol_version=PROTOCOL, little_endian=sys.byteorder == "little", type_sizes=dict(short=2, int=4, long=4)
-    )
+    system = dict(protocol_version=PROTOCOL, little_endian=sys.byteorder == "little", type_sizes=dict(short=2, int=4, long=4))
     for head in (MAGIC, PROTOCOL, system):
         pickle.dump(head, file, protocol=protocol)
     body = io.BytesIO()
@@ -76,10 +74,7 @@ class Sequence:
         check(isinstance(pid, tuple) and len(pid) == 6 and pid[0] == "storage", "an unknown persistent id")
         _, kind, key, location, count, view = pid
         dtype = storage_type(kind) or dtypes.uint8
-        check(
-            isinstance(key, str) and isinstance(location, str) and type(count) is int and count >= 0,
-            "a malformed storage",
-        )
+        check(isinstance(key, str) and isinstance(location, str) and type(count) is int and count >= 0, "a malformed storage")
         if key not in self.storages:
             if count * dtype.itemsize > len(self.data):
                 raise RuntimeError(f"storage {key} of {count} elements is larger than the file")
@@ -87,10 +82,7 @@ class Sequence:
             self.storages[key] = self.restore(UntypedStorage(flat), location), flat, dtype
         untyped = self.storages[key][0]
         if view is not None:
-            check(
-                isinstance(view, tuple) and len(view) == 3 and all(type(n) is int and n >= 0 for n in view[1:]),
-                "a view",
-            )
+            check(isinstance(view, tuple) and len(view) == 3 and all(type(n) is int and n >= 0 for n in view[1:]), "a view")
             untyped = UntypedStorage(untyped._held()[view[1] * dtype.itemsize : (view[1] + view[2]) * dtype.itemsize])
         return TypedStorage(wrap_storage=untyped, dtype=dtype)
 

@@ -35,9 +35,7 @@ def default_restore_location(storage, location: str):
         found = deserializer(storage, location)
         if found is not None:
             return found
-    raise RuntimeError(
-        f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})"
-    )
+    raise RuntimeError(f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})")
 
 
 def _tagged(kind):
@@ -78,23 +76,15 @@ def restorer(map_location):
     if map_location is None:
         return default_restore_location
     if isinstance(map_location, dict):
-        return lambda storage, location: default_restore_location(
-            storage, _name(map_location.get(location, location))
-        )
+        return lambda storage, location: default_restore_location(storage, _name(map_location.get(location, location)))
     if isinstance(map_location, (str, bytes, device)):
         return lambda storage, location: default_restore_location(storage, _name(map_location))
     if not callable(map_location):
-        raise TypeError(
-            f"map_location must be a device, a str, a dict or a callable, not {type(map_location).__name__}"
-        )
+        raise TypeError(f"map_location must be a device, a str, a dict or a callable, not {type(map_location).__name__}")
 
     def restore(storage, location):
         found = map_location(storage, location)
-        return (
-            default_restore_location(storage, location)
-            if found is None
-            else getattr(found, "_untyped_storage", found)
-        )
+        return default_restore_location(storage, location) if found is None else getattr(found, "_untyped_storage", found)
 
     return restore
 

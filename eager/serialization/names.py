@@ -102,11 +102,7 @@ def name_of(obj, name: str | None = None) -> tuple[str, str]:
 
 def normal(module: str) -> str:
     """numpy's private package was renamed in version 2; files of both spell it as the new one."""
-    return (
-        "numpy._core" + module[len("numpy.core") :]
-        if module == "numpy.core" or module.startswith("numpy.core.")
-        else module
-    )
+    return "numpy._core" + module[len("numpy.core") :] if module == "numpy.core" or module.startswith("numpy.core.") else module
 
 
 def find(module: str, name: str):

@@ -93,24 +93,13 @@ def rebuild_tensor(storage, storage_offset, size, stride) -> Tensor:
 
 def rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata=None) -> Tensor:
     return _tensor(
-        _typed(storage)._untyped_storage,
-        storage.dtype,
-        storage_offset,
-        size,
-        stride,
-        requires_grad,
-        backward_hooks,
-        metadata,
+        _typed(storage)._untyped_storage, storage.dtype, storage_offset, size, stride, requires_grad, backward_hooks, metadata
     )
 
 
-def rebuild_tensor_v3(
-    storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None
-) -> Tensor:
+def rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None) -> Tensor:
     check(isinstance(dtype, dtypes.dtype), f"{dtype!r} is no dtype")
-    return _tensor(
-        _typed(storage)._untyped_storage, dtype, storage_offset, size, stride, requires_grad, backward_hooks, metadata
-    )
+    return _tensor(_typed(storage)._untyped_storage, dtype, storage_offset, size, stride, requires_grad, backward_hooks, metadata)
 
 
 def rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad) -> Tensor:

@@ -71,11 +71,7 @@ def _parts(tensors, metadata):
         if t.dtype not in _CODES:
             raise ValueError(f"{name}: safetensors files have no {t.dtype}")
         array = np.ascontiguousarray(t.detach()._values("save_file()")).reshape(-1).view(np.uint8)
-        header[name] = {
-            "dtype": _CODES[t.dtype],
-            "shape": list(t.shape),
-            "data_offsets": [position, position + array.nbytes],
-        }
+        header[name] = {"dtype": _CODES[t.dtype], "shape": list(t.shape), "data_offsets": [position, position + array.nbytes]}
         position += array.nbytes
         arrays.append(memoryview(array))
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()

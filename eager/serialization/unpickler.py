@@ -347,8 +347,7 @@ class Machine:
             set_state(obj, state)
         else:
             raise UnpicklingError(
-                f"Can only build Tensor, Parameter, OrderedDict or types allowlisted via "
-                f"`add_safe_globals`, but got {type(obj)}"
+                f"Can only build Tensor, Parameter, OrderedDict or types allowlisted via `add_safe_globals`, but got {type(obj)}"
             )
 
 

@@ -12,8 +12,19 @@ from ..memory_formats import strided
 from ..frontend.arguments import device_of, dtype_of, size_of
 from ..tensor import Tensor
 
-__all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",
-           "kaiser", "nuttall"]
+__all__ = [
+    "bartlett",
+    "blackman",
+    "cosine",
+    "exponential",
+    "gaussian",
+    "general_cosine",
+    "general_hamming",
+    "hamming",
+    "hann",
+    "kaiser",
+    "nuttall",
+]
 
 
 def _made(name, M, sym, formula, dtype=None, layout=strided, device=None, requires_grad=False):
@@ -42,8 +53,9 @@ def general_cosine(M, *, a, sym=True, **options):
 
 
 def _cosines(name, M, a, sym, options):
-    return _made(name, M, sym, lambda k, n: sum((-1) ** i * c * np.cos(2 * math.pi * i * k / (n - 1)) for i, c in enumerate(a)),
-                 **options)
+    return _made(
+        name, M, sym, lambda k, n: sum((-1) ** i * c * np.cos(2 * math.pi * i * k / (n - 1)) for i, c in enumerate(a)), **options
+    )
 
 
 def general_hamming(M, *, alpha=0.54, sym=True, **options):
@@ -83,14 +95,15 @@ def exponential(M, *, center=None, tau=1.0, sym=True, **options):
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
         raise ValueError("Center must be None for symmetric windows")
-    return _made("exponential", M, sym, lambda k, n: np.exp(-np.abs(k - ((n - 1) / 2 if center is None else center)) / tau),
-                 **options)
+    return _made(
+        "exponential", M, sym, lambda k, n: np.exp(-np.abs(k - ((n - 1) / 2 if center is None else center)) / tau), **options
+    )
 
 
 def gaussian(M, *, std=1.0, sym=True, **options):
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
-    return _made("gaussian", M, sym, lambda k, n: np.exp(-((k - (n - 1) / 2) / std) ** 2 / 2), **options)
+    return _made("gaussian", M, sym, lambda k, n: np.exp(-(((k - (n - 1) / 2) / std) ** 2) / 2), **options)
 
 
 def kaiser(M, *, beta=12.0, sym=True, **options):

@@ -22,8 +22,9 @@ def select_unit(t):
 class TaskSpec:
     """What was measured."""
 
-    def __init__(self, stmt, setup="pass", global_setup="", label=None, sub_label=None, description=None, env=None,
-                 num_threads=1):
+    def __init__(
+        self, stmt, setup="pass", global_setup="", label=None, sub_label=None, description=None, env=None, num_threads=1
+    ):
         self.stmt, self.setup, self.global_setup = stmt, setup, global_setup
         self.label, self.sub_label, self.description, self.env, self.num_threads = label, sub_label, description, env, num_threads
 
@@ -64,8 +65,10 @@ class Measurement:
         groups = {}
         for one in measurements:
             groups.setdefault((id(one.task_spec), one.number_per_run), []).append(one)
-        return [Measurement(group[0].number_per_run, [t for one in group for t in one.raw_times], group[0].task_spec, None)
-                for group in groups.values()]
+        return [
+            Measurement(group[0].number_per_run, [t for one in group for t in one.raw_times], group[0].task_spec, None)
+            for group in groups.values()
+        ]
 
     def __repr__(self):
         unit, scale = select_unit(self.median)
@@ -75,8 +78,10 @@ class Measurement:
         lines.append(f"  {'Median: ' * (len(self.times) > 1)}{self.median / scale:.2f} {unit}")
         if len(self.times) > 3:
             lines.append(f"  IQR:    {self.iqr / scale:.2f} {unit}")
-        lines.append(f"  {len(self.times)} measurement{'s' * (len(self.times) > 1)}, {self.number_per_run} runs per measurement, "
-                     f"{self.num_threads} thread{'s' * (self.num_threads > 1)}")
+        lines.append(
+            f"  {len(self.times)} measurement{'s' * (len(self.times) > 1)}, {self.number_per_run} runs per measurement, "
+            f"{self.num_threads} thread{'s' * (self.num_threads > 1)}"
+        )
         if not self.meets_confidence():
             lines.append("  (the middle half of the times spreads over more than a tenth of the median)")
         return "\n".join(lines)
@@ -99,8 +104,20 @@ class _Threads:
 class Timer:
     """Measures a Python statement. `globals`: the names it knows; `num_threads`: of the pool, while it is measured."""
 
-    def __init__(self, stmt="pass", setup="pass", global_setup="", timer=timer, globals=None, label=None, sub_label=None,
-                 description=None, env=None, num_threads=1, language="python"):
+    def __init__(
+        self,
+        stmt="pass",
+        setup="pass",
+        global_setup="",
+        timer=timer,
+        globals=None,
+        label=None,
+        sub_label=None,
+        description=None,
+        env=None,
+        num_threads=1,
+        language="python",
+    ):
         if str(language).lower() not in ("python", "py", "language.python"):
             raise ValueError(f"Timer: only Python statements are measured here, not {language!r}")
         if global_setup:

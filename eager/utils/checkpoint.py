@@ -193,12 +193,12 @@ class _Region:
     def __init__(self, function, args, kwargs, surroundings, context, early_stop, check, debug):
         self.function, self.kwargs, self.surroundings, self.context = function, kwargs, surroundings, context
         self.early_stop, self.check, self.debug = early_stop, check, debug
-        packer = state.packer                   # an outer region's: it keeps a place of the arguments too
+        packer = state.packer  # an outer region's: it keeps a place of the arguments too
         keep = packer is not None and state.grad
         self.args = [Packed(a, packer) if keep and isinstance(a, Tensor) else a for a in args]
         self.places: list = []
         self.first: list = []
-        self.done = WeakIdKeyDictionary()        # run of the engine -> True
+        self.done = WeakIdKeyDictionary()  # run of the engine -> True
 
     # the first run
 
@@ -228,8 +228,13 @@ class _Region:
             args = [a.unpack() if type(a) is Packed else a for a in self.args]
         self.done[run] = True
         try:
-            with (self.surroundings.again(), setting(packer=None), saved_tensors_hooks(again.pack, again.unpack),
-                  enable_grad(), self.context):
+            with (
+                self.surroundings.again(),
+                setting(packer=None),
+                saved_tensors_hooks(again.pack, again.unpack),
+                enable_grad(),
+                self.context,
+            ):
                 self.function(*args, **self.kwargs)
         except _Stop:
             pass
@@ -276,8 +281,7 @@ class _Again:
             )
         wrong = [k for k, (a, b) in enumerate(zip(first, again)) if a != b]
         if wrong:
-            lines = [f"tensor at position {k}:\nsaved metadata: {first[k]}\nrecomputed metadata: {again[k]}"
-                     for k in wrong]
+            lines = [f"tensor at position {k}:\nsaved metadata: {first[k]}\nrecomputed metadata: {again[k]}" for k in wrong]
             raise CheckpointError(
                 "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
                 "during the forward pass.\n" + "\n".join(lines) + self.listing()
@@ -299,8 +303,16 @@ def without_reentry(function, args, kwargs, preserve_rng_state, context_fn, dete
     if not state.grad:
         with forward_context:
             return function(*args, **kwargs)
-    region = _Region(function, args, kwargs, Surroundings(preserve_rng_state), again_context,
-                     early_stop and _Settings.early_stop, _CHECKS[determinism_check], debug)
+    region = _Region(
+        function,
+        args,
+        kwargs,
+        Surroundings(preserve_rng_state),
+        again_context,
+        early_stop and _Settings.early_stop,
+        _CHECKS[determinism_check],
+        debug,
+    )
     with saved_tensors_hooks(region.pack, region.unpack), forward_context:
         return function(*args, **kwargs)
 

@@ -21,11 +21,17 @@ def get_env_info():
     """Facts by name."""
     package = __name__.partition(".")[0]
     versions = {name: found for name in PACKAGES if (found := _installed(name))}
-    return {"PyTorch version": f"{version.__version__} (its API; {package} {_installed(package)})", "OS": platform.platform(),
-            "Python version": sys.version.replace("\n", ""), "Python platform": sys.platform,
-            "C++ compiler": toolchain.compiler(), "CPU": platform.processor() or platform.machine(),
-            "CPU capability": native.chosen_instructions(), "threads": native.get_num_threads(),
-            "Versions of relevant libraries": versions}
+    return {
+        "PyTorch version": f"{version.__version__} (its API; {package} {_installed(package)})",
+        "OS": platform.platform(),
+        "Python version": sys.version.replace("\n", ""),
+        "Python platform": sys.platform,
+        "C++ compiler": toolchain.compiler(),
+        "CPU": platform.processor() or platform.machine(),
+        "CPU capability": native.chosen_instructions(),
+        "threads": native.get_num_threads(),
+        "Versions of relevant libraries": versions,
+    }
 
 
 def pretty_str(envinfo):

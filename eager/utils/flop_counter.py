@@ -11,14 +11,16 @@ from .. import dispatch
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from ..state import Mode
 
-flop_registry = {}                # name of a record: function of (args, output) that gives the operations
+flop_registry = {}  # name of a record: function of (args, output) that gives the operations
 
 
 def register_flop_formula(*names):
     """Decorator: `formula(args, out) -> operations` for the records of these names, args being canonical arguments."""
+
     def register(formula):
         flop_registry.update(dict.fromkeys(names, formula))
         return formula
+
     return register
 
 
@@ -71,8 +73,10 @@ class FlopCounterMode(Mode):
         self.flop_counts.clear()
         self._inside = ["Global"]
         self._names = {}
-        self._handles = [register_module_forward_pre_hook(self._enter),
-                         register_module_forward_hook(self._leave, always_call=True)]
+        self._handles = [
+            register_module_forward_pre_hook(self._enter),
+            register_module_forward_hook(self._leave, always_call=True),
+        ]
         return super().__enter__()
 
     def __exit__(self, *exc):
@@ -96,7 +100,7 @@ class FlopCounterMode(Mode):
         formula = self.formulas.get(op.name)
         if formula is None:
             return dispatch.execute(op, args)
-        with dispatch.below():               # what a counted record is made of is not counted again
+        with dispatch.below():  # what a counted record is made of is not counted again
             out = dispatch.execute(op, args)
         count = int(formula(args, out[0] if isinstance(out, tuple) else out))
         for path in set(self._inside):
@@ -113,8 +117,12 @@ class FlopCounterMode(Mode):
     def get_table(self, depth=None):
         """The counts as a text: one line a module and record, with its share of all."""
         depth, total = self.depth if depth is None else depth, self.get_total_flops()
-        rows = [(path, op, n) for path, counts in sorted(self.flop_counts.items(), key=lambda row: row[0] != "Global")
-                if path == "Global" or path.count(".") < depth for op, n in counts.items()]
+        rows = [
+            (path, op, n)
+            for path, counts in sorted(self.flop_counts.items(), key=lambda row: row[0] != "Global")
+            if path == "Global" or path.count(".") < depth
+            for op, n in counts.items()
+        ]
         width = max([6, *(len(path) for path, _, _ in rows)])
         lines = [f"{'Module':<{width}}  {'record':<20} {'FLOP':>16}  % of total"]
         lines += [f"{path:<{width}}  {op:<20} {n:>16,}  {100 * n / max(1, total):9.2f}%" for path, op, n in rows]

@@ -4,7 +4,8 @@ from ..compat.hub import load_state_dict_from_url as load_url  # noqa: F401
 
 try:
     from tqdm import tqdm
-except ImportError:     # a progress bar that is not there
+except ImportError:  # a progress bar that is not there
+
     def tqdm(rows=None, *args, **kwargs):
         """The rows themselves."""
         return rows

@@ -20,7 +20,7 @@ def swap_tensors(t1, t2):
         if weakref.getweakrefs(t):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
         held = t._storage
-        if held is not None and sys.getrefcount(held) > 3:         # (the slot, the name here, the argument)
+        if held is not None and sys.getrefcount(held) > 3:  # (the slot, the name here, the argument)
             raise RuntimeError(f"Cannot swap {name}: other tensors share its memory")
         del held
     kinds, slots = (type(t1), type(t2)), [(_held(t1), t1.__dict__.copy()), (_held(t2), t2.__dict__.copy())]
@@ -36,10 +36,9 @@ def swap_tensors(t1, t2):
                 delattr(t, name)
     storages = [t._ensure_storage() for t in (t1, t2) if not t.is_inference()]
     newest = 1 + max([storage._version for storage in storages], default=0)
-    for storage in storages:                        # a graph that saved one of the tensors must notice
+    for storage in storages:  # a graph that saved one of the tensors must notice
         storage._version = newest
         storage.data_version += 1
-
 
 
 def _held(t):

@@ -17,8 +17,22 @@ LONG = 64  # elements of a row from which such registers pay
 BYTES = frozenset({"bool", "u8", "i8"})
 SAME = frozenset({"add", "sub", "mul", "bit_and", "bit_or", "bit_xor", "bit_not", "neg"})  # alike with a sign and without
 COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-LOGICAL = frozenset({"logical_and", "logical_or", "logical_not", "maximum", "minimum", "add", "mul", "bit_and", "bit_or",
-                     "bit_xor", "bit_not", *COMPARED})
+LOGICAL = frozenset(
+    {
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "maximum",
+        "minimum",
+        "add",
+        "mul",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bit_not",
+        *COMPARED,
+    }
+)
 
 
 def of_bytes(kernel: LoopKernel) -> bool:
@@ -30,7 +44,8 @@ def of_bytes(kernel: LoopKernel) -> bool:
     if type(last.extent) is int and last.extent < LONG:
         return False
     return all(is_byte(v) and (v.op != "load" or runs(v.attrs.buffer, v.attrs.index, last.var)) for v in step.values()) and all(
-        s.mode == "set" and runs(s.buffer, s.index, last.var) == 1 for s in step.stores)
+        s.mode == "set" and runs(s.buffer, s.index, last.var) == 1 for s in step.stores
+    )
 
 
 def is_byte(value: Value) -> bool:

@@ -100,8 +100,7 @@ class Writer:
             else:
                 self.call_kernel(run, kernel)
         entry = "\n\n".join([self.entry(run), self.plan()])
-        return Generated(self.units(entry), self.outputs, self.externs, self.kernels, self.numbers, self.lines,
-                         self.regions)
+        return Generated(self.units(entry), self.outputs, self.externs, self.kernels, self.numbers, self.lines, self.regions)
 
     # -- functions
 
@@ -137,15 +136,13 @@ class Writer:
         told = describe(written.kernel)
         if not written.code:
             return told
-        return [f"{written.kernel.name}: {name}", *(told[1: 1 + len(written.kernel.origins)] if shared else [])]
+        return [f"{written.kernel.name}: {name}", *(told[1 : 1 + len(written.kernel.origins)] if shared else [])]
 
     def function(self, written: Written) -> str:
         """The name of the function with this text; a new text is printed with the names of its first buffers."""
         name = self.functions.get(written.code)
         if name is None:
-            name = self.functions[written.code] = self.names.fresh(
-                "kernel_" + identifier(written.kernel.name).rstrip("_")
-            )
+            name = self.functions[written.code] = self.names.fresh("kernel_" + identifier(written.kernel.name).rstrip("_"))
             comment = "\n".join(f"// {line}" for line in describe(written.kernel))
             self.printed.append((name, f"{comment}\n{readable(written, name)}"))
         return name
@@ -208,10 +205,7 @@ class Writer:
         for e in leaves(kernel.args, (Expr, SymFloat)):
             numbers.append(f"__builtin_bit_cast(i64, (double)({real(e, self.scalar)}))" if isinstance(e, SymFloat) else cpp(e))
         pointers = [self.region(region) for region in regions]
-        for line in (
-            f"{kernel.name}: eager call of {kernel.op.name}",
-            *(f"  {o.node}   {o.line}" for o in kernel.origins),
-        ):
+        for line in (f"{kernel.name}: eager call of {kernel.op.name}", *(f"  {o.node}   {o.line}" for o in kernel.origins)):
             run(f"// {line}")
         run.open("")
         run(f"void* p[] = {{{', '.join(pointers)}}};")
@@ -233,8 +227,7 @@ class Writer:
         for calls in rounds(kernel.calls):
             run.open("")
             single = len(calls) == 1
-            run.extend(call_lines(calls[0], self.region, self.scalar) if single else
-                       list_lines(calls, self.region, self.scalar))
+            run.extend(call_lines(calls[0], self.region, self.scalar) if single else list_lines(calls, self.region, self.scalar))
             run.close()
             self.work += map(call_work, calls)
         run.close()
@@ -273,11 +266,7 @@ class Writer:
 
     def units(self, entry: str) -> list[str]:
         """Functions dealt out by length; the entry point, which needs them all declared, goes with the first unit."""
-        count = (
-            1
-            if len(self.printed) <= SMALL
-            else min(config.threads or os.cpu_count() or 1, 1 + len(self.printed) // SMALL)
-        )
+        count = 1 if len(self.printed) <= SMALL else min(config.threads or os.cpu_count() or 1, 1 + len(self.printed) // SMALL)
         piles: list[list[tuple[str, str]]] = [[] for _ in range(count)]
         loads = [len(entry) // 2, *[0] * (count - 1)]  # the entry point is long but quick to compile
         for item in sorted(self.printed, key=lambda item: -len(item[1])):

@@ -17,7 +17,7 @@ from ..loops.ir import View
 from .cpp_text import cpp, factor
 
 Pointer = Callable[[View], str]
-Scalar = Callable[[str], str]           # name of a float input -> its text
+Scalar = Callable[[str], str]  # name of a float input -> its text
 
 
 def call_lines(call: Any, pointer: Pointer, scalar: Scalar) -> list[str]:
@@ -113,8 +113,20 @@ def list_lines(calls: tuple[Job, ...], pointer: Pointer, scalar: Scalar) -> list
     for call in calls:
         whole = numbers.place([number(n) for n in call.numbers])
         parts = reals.place([real(x, scalar) for x in call.reals])
-        rows.append((NUMBERS[call.name], cpp(call.units), cpp(call.work), call.type, len(call.arrays), len(pointers), whole,
-                     len(call.numbers), parts, len(call.reals)))
+        rows.append(
+            (
+                NUMBERS[call.name],
+                cpp(call.units),
+                cpp(call.work),
+                call.type,
+                len(call.arrays),
+                len(pointers),
+                whole,
+                len(call.numbers),
+                parts,
+                len(call.reals),
+            )
+        )
         pointers += [named.get(id(a)) or (pointer(a) if a is not None else "nullptr") for a in call.arrays]
     constant = "static " if all(str(x).isdigit() for row in rows for x in row) else ""
     return [
@@ -140,7 +152,7 @@ def array_lines(pointers: list[str], widths: list[int]) -> list[str]:
     at = [text.number if known(text) else -1 for text in pointers]
     rows, begin = [], 0
     for width in widths:
-        rows.append("    " + ", ".join(map(str, at[begin:begin + width])) + ",")
+        rows.append("    " + ", ".join(map(str, at[begin : begin + width])) + ",")
         begin += width
     others = [f"arrays[{k}] = {text};" for k, text in enumerate(pointers) if not known(text) and text != "nullptr"]
     return [
@@ -205,13 +217,25 @@ def tree_text(tree: tuple, scalar: Scalar) -> str:
         return f"({parts[0]} {INFIX[kind]} {parts[1]})"
     if kind in FUNCTIONS:
         return f"{FUNCTIONS[kind]}({', '.join(parts)})"
-    raise Unsupported("dtype without C++ kernels", f"{kind} of a symbolic number as an argument of a runtime kernel",
-                      "compute it outside of the compiled function")
+    raise Unsupported(
+        "dtype without C++ kernels",
+        f"{kind} of a symbolic number as an argument of a runtime kernel",
+        "compute it outside of the compiled function",
+    )
 
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}
-FUNCTIONS = {"neg": "-", "pow": "__builtin_pow", "abs": "__builtin_fabs", "sqrt": "__builtin_sqrt", "exp": "__builtin_exp",
-             "log": "__builtin_log", "sin": "__builtin_sin", "cos": "__builtin_cos", "tanh": "__builtin_tanh"}
+FUNCTIONS = {
+    "neg": "-",
+    "pow": "__builtin_pow",
+    "abs": "__builtin_fabs",
+    "sqrt": "__builtin_sqrt",
+    "exp": "__builtin_exp",
+    "log": "__builtin_log",
+    "sin": "__builtin_sin",
+    "cos": "__builtin_cos",
+    "tanh": "__builtin_tanh",
+}
 
 
 def job_work(call: Job) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 WORD = re.compile(r"[A-Za-z_]\w*")
 COMMENT = re.compile(r"//[^\n]*")
 FUNCTION = re.compile(r"(?:template <[^{;]*?>\s*)?(?:FB_INLINE|FB_RARE|static inline)\s[\w:<>&*\s]*?\b(\w+)\(")
-MADE = re.compile(r"FB_EACH2?\(\w+, (\w+), [\w<>:]+\)")           # defines v_<name>
+MADE = re.compile(r"FB_EACH2?\(\w+, (\w+), [\w<>:]+\)")  # defines v_<name>
 Piece = tuple[frozenset | None, str]
 
 

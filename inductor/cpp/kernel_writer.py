@@ -76,9 +76,7 @@ class KernelWriter:
 
     def acc_text(self, value: Value, columns: bool) -> str:
         if value.attrs not in self.accs:
-            raise InternalError(
-                f"accumulator {value.attrs} is read in kernel {self.kernel.name} before a step wrote it"
-            )
+            raise InternalError(f"accumulator {value.attrs} is read in kernel {self.kernel.name} before a step wrote it")
         return f"{self.accs[value.attrs]}_a[slot]" if columns else self.accs[value.attrs]
 
     def indirect_name(self, name: str) -> str:
@@ -200,9 +198,7 @@ def decode(out: Lines, axes: tuple[Axis, ...], point: str) -> None:
     for k in range(len(axes) - 1, -1, -1):
         rest = f" % {factor(axes[k].extent)}" if k else ""
         faster = [factor(a.extent) for a in axes[k + 1 :]]
-        whole = (
-            f"{point} / {faster[0]}" if len(faster) == 1 else f"{point} / ({' * '.join(faster)})" if faster else point
-        )
+        whole = f"{point} / {faster[0]}" if len(faster) == 1 else f"{point} / ({' * '.join(faster)})" if faster else point
         out(f"const i64 {axes[k].name} = {f'({whole})' if rest and faster else whole}{rest};")
 
 

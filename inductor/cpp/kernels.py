@@ -63,7 +63,7 @@ class RowKernel(KernelWriter):
         for _ in (0, *walked):
             body.close()
         self.close_scratch(body)
-        points = " * ".join(factor(e) for e in extents(self.kernel.outer[:len(self.kernel.outer) - len(walked)])) or "1"
+        points = " * ".join(factor(e) for e in extents(self.kernel.outer[: len(self.kernel.outer) - len(walked)])) or "1"
         per = " + ".join(f"({work_text(extents(step.axes), cost(step))})" for step in self.kernel.steps)
         return self.written(body, points, " * ".join([*(factor(a.extent) for a in walked), f"({per})"]) if walked else per)
 
@@ -152,7 +152,7 @@ class MapKernel(RowKernel):
             decode(body, rows, "row")
             self.write_chunk(body, step, rows, last)
             body.close()
-        else:                                       # chunks of one thread are one run
+        else:  # chunks of one thread are one run
             body(f"const i64 first = begin * args.block, past = fb_min(end * args.block, {cpp(last.extent)});")
             self.write_chunk(body, step, rows, last)
         block = f"map_block({extent})"
@@ -164,8 +164,10 @@ class MapKernel(RowKernel):
         extent, block = factor(last.extent), f"map_block({factor(last.extent)})"
         start = self.linear(store.buffer, store.index, False) - last.var
         body(f"const i64 first = begin * args.block, past = fb_min(end * args.block, {cpp(last.extent)});")
-        body(f"if (first < past) __builtin_memset({self.buffer(store.buffer)} + {factor(start)} + first, 0, "
-             f"(past - first) * sizeof({type_of(store.buffer.dtype).c}));")
+        body(
+            f"if (first < past) __builtin_memset({self.buffer(store.buffer)} + {factor(start)} + first, 0, "
+            f"(past - first) * sizeof({type_of(store.buffer.dtype).c}));"
+        )
         return self.written(body, f"(({extent} + {block} - 1) / {block})", f"{block} / 16 + 1", block)
 
     def write_chunk(self, body: Lines, step: Step, rows: tuple[Axis, ...], last: Axis) -> None:
@@ -241,7 +243,7 @@ def tabled(step: Step, last: Axis, written: set[str]) -> list[Value]:
     that the kernel writes."""
     if step.looks or any(store.mode != "set" for store in step.stores):
         return []
-    work: dict[int, int] = {}           # of values that depend on nothing but the place in the row
+    work: dict[int, int] = {}  # of values that depend on nothing but the place in the row
     for value in step.values():
         own = own_work(value, last, written)
         if own is not None and all(a.id in work for a in value.args):
@@ -293,19 +295,13 @@ def turned(kernel: LoopKernel) -> Turning | None:
     """The transposed accesses of a map, if one axis serves them."""
     step = kernel.steps[0]
     *rows, last = (*kernel.outer, *step.axes)
-    loads = {
-        v: row_of(v.attrs.buffer, v.attrs.index, rows, last) for v in step.values() if v.op == "load" and not v.args
-    }
-    stores = {
-        s: row_of(s.buffer, s.index, rows, last) for s in step.stores if s.mode == "set" and not step.index_values()
-    }
+    loads = {v: row_of(v.attrs.buffer, v.attrs.index, rows, last) for v in step.values() if v.op == "load" and not v.args}
+    stores = {s: row_of(s.buffer, s.index, rows, last) for s in step.stores if s.mode == "set" and not step.index_values()}
     found = [axis for axis in (*loads.values(), *stores.values()) if axis is not None]
     if not found or any(isinstance(axis.extent, int) and axis.extent < SQUARE for axis in (found[0], last)):
         return None
     return Turning(
-        found[0],
-        [v for v, axis in loads.items() if axis is found[0]],
-        [s for s, axis in stores.items() if axis is found[0]],
+        found[0], [v for v, axis in loads.items() if axis is found[0]], [s for s, axis in stores.items() if axis is found[0]]
     )
 
 
@@ -361,13 +357,9 @@ class SquareKernel(RowKernel):
         body(f"const i64 {row.name} = line + turn;")
         Nest(self, step, (last,), (*others, row), "column", squares=names).write(body)
         body.close()
-        self.write_turns(
-            body, accesses[len(self.turning.loads) :], len(self.turning.loads), "store_square", row, last, bounds
-        )
+        self.write_turns(body, accesses[len(self.turning.loads) :], len(self.turning.loads), "store_square", row, last, bounds)
 
-    def write_turns(
-        self, body: Lines, accesses: list, start: int, function: str, row: Axis, last: Axis, bounds: Any
-    ) -> None:
+    def write_turns(self, body: Lines, accesses: list, start: int, function: str, row: Axis, last: Axis, bounds: Any) -> None:
         if not accesses:
             return
         body.open("")
@@ -454,8 +446,9 @@ class CopyKernel(RowKernel):
         body(f"const i64 {row.name} = first, {last.name} = 0;")
         bounds = self.bounds((*others, row), Step((last,), step.stores))
         store, load = step.stores[0], step.stores[0].value.attrs
-        to, x = (f"{self.buffer(each.buffer)} + ({cpp(self.linear(each.buffer, each.index, False), bounds)})"
-                 for each in (store, load))
+        to, x = (
+            f"{self.buffer(each.buffer)} + ({cpp(self.linear(each.buffer, each.index, False), bounds)})" for each in (store, load)
+        )
         sizes = ("past - first", cpp(last.extent)) if moved.by_row else (cpp(last.extent), "past - first")
         body(f"turn_block({to}, {cpp(moved.out_row, bounds)}, {x}, {cpp(moved.x_column, bounds)}, {', '.join(sizes)});")
         body.close()
@@ -477,9 +470,7 @@ class ColumnKernel(RowKernel):
         body("constexpr i64 LANES = COLUMNS * FB_W;")
         self.write_scratch(body, " * LANES")
         body.open("for (i64 point = begin; point < end; point++)")
-        body(
-            f"const i64 column0 = point % blocks * args.block, past = fb_min(column0 + args.block, {cpp(lane.extent)});"
-        )
+        body(f"const i64 column0 = point % blocks * args.block, past = fb_min(column0 + args.block, {cpp(lane.extent)});")
         if others:
             body("const i64 row = point / blocks;")
             decode(body, tuple(others), "row")

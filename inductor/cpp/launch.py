@@ -108,7 +108,7 @@ class Externs:
     def __init__(self, launch: Launch):
         self.calls, self.title, self.kernels = launch.externs, launch.title, launch.kernels
         self.lines, self.regions = launch.lines, launch.regions
-        self.functions: dict[int, Any] = {}                     # of calls that are one numpy function
+        self.functions: dict[int, Any] = {}  # of calls that are one numpy function
 
     def __call__(self, number: int, arrays: tuple, numbers: tuple, seed: int, base: int) -> None:
         call = self.calls[number]
@@ -123,7 +123,8 @@ class Externs:
         self.run(number, call, args, tuple(rest), {"seed": seed, "base": base})
 
     def run(self, number: int, call: EagerCall, args: tuple, outputs: tuple, scalars: dict) -> None:
-        from ..loops.interpreter import call_eagerly, function_of       # few graphs have eager calls
+        from ..loops.interpreter import call_eagerly, function_of  # few graphs have eager calls
+
         for array, tensor in zip(outputs, call_eagerly(call, args, scalars)):
             array[...] = tensor._array
         if number not in self.functions:

@@ -23,10 +23,10 @@ from .cpp_text import Lines, cpp, factor
 from .prefetch import Ahead, beyond
 
 
-EXACT = 2**50       # numbers below are divided exactly in lanes of doubles
-COPIED = 512        # elements of a row from which the C library copies it
+EXACT = 2**50  # numbers below are divided exactly in lanes of doubles
+COPIED = 512  # elements of a row from which the C library copies it
 TOGETHER_COST = 16  # of one point, up to which a block of columns takes several rows at a time
-GROUPED, GROUPED_COST = 64, 24      # elements of a row, at most so dear, from which bytes of four registers are stored together
+GROUPED, GROUPED_COST = 64, 24  # elements of a row, at most so dear, from which bytes of four registers are stored together
 
 
 @data
@@ -79,9 +79,9 @@ class Nest:
         self.indirects: dict[str, Value] = {}
         self.numbered: set[str] = set()  # indirect indices whose numbers stand side by side in memory
         self.unroll = 1
-        self.until = False              # a row is walked until its one reduction has found what it looks for
+        self.until = False  # a row is walked until its one reduction has found what it looks for
         self.rounded: set[int] = set()
-        self.groups: dict[Store, str] = {}      # arrays of registers whose bytes are stored together
+        self.groups: dict[Store, str] = {}  # arrays of registers whose bytes are stored together
 
     # -- where values belong
 
@@ -188,8 +188,13 @@ class Nest:
             return {}
         if type(extent) is int and extent < GROUPED or sum(COSTS.get(v.op, 1) for v in values) > GROUPED_COST:
             return {}
-        bytes_ = [s for s in stores if s.mode == "set" and type_of(s.buffer.dtype).c in ("bool", "u8", "i8")
-                  and self.place(self.kernel.linear(s.buffer, s.index, False)).kind == "next"]
+        bytes_ = [
+            s
+            for s in stores
+            if s.mode == "set"
+            and type_of(s.buffer.dtype).c in ("bool", "u8", "i8")
+            and self.place(self.kernel.linear(s.buffer, s.index, False)).kind == "next"
+        ]
         return {s: f"bytes{k}" for k, s in enumerate(bytes_)}
 
     # -- rows that are moved as they are
@@ -515,11 +520,7 @@ class Nest:
             return f"gather({self.kernel.buffer(load.buffer)}, {lanes}, lanes)"
         start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
         pointer = self.pointer(load.buffer, start)
-        return (
-            f"gather_where({pointer}, {function}, {masked}, lanes)"
-            if masked
-            else f"gather({pointer}, {function}, lanes)"
-        )
+        return f"gather_where({pointer}, {function}, {masked}, lanes)" if masked else f"gather({pointer}, {function}, lanes)"
 
     def write_store(self, out: Lines, store: Store) -> None:
         e = self.kernel.linear(store.buffer, store.index, self.columns)
@@ -630,5 +631,4 @@ def rounded_by_stores(values: list[Value], reducers: list[Reducer], stores: tupl
     """Casts to halves that only stores into memory of the same type read: these round, once."""
     read = {a.id for value in values for a in value.args} | {v.id for r in reducers for v in r.reduce.values}
     others = {s.value.id for s in stores if s.mode != "set" or s.buffer.dtype is not s.value.dtype}
-    return {s.value.id for s in stores
-            if s.value.op == "cast" and type_of(s.value.dtype).c in ("bf16", "f16")} - read - others
+    return {s.value.id for s in stores if s.value.op == "cast" and type_of(s.value.dtype).c in ("bf16", "f16")} - read - others

@@ -113,9 +113,7 @@ class Reducer:
         parts = [f"{a.name}_a[{k}]" for k in range(self.nest.unroll)]
         while len(parts) > 1:
             parts = [a.combined(f"({x})", f"({y})") for x, y in zip(parts[::2], parts[1::2])]
-        return (
-            f"splat_{'i' if a.type.kind == 'b' else a.type.kind}({a.fold}({parts[0]}))" if self.nest.axes else parts[0]
-        )
+        return f"splat_{'i' if a.type.kind == 'b' else a.type.kind}({a.fold}({parts[0]}))" if self.nest.axes else parts[0]
 
     def finish(self, out: Lines) -> None:
         if self.nest.columns:
@@ -159,7 +157,7 @@ class Extreme(Reducer):
         key, position = self.reduce.dtypes
         greatest = self.reduce.combine == "argmax"
         best = Accumulator(self.names[0], key, lowest(key) if greatest else highest(key), "", "")
-        if best.type.kind == "b":                               # keys are 0 and 1 here, where masks are 0 and -1
+        if best.type.kind == "b":  # keys are 0 and 1 here, where masks are 0 and -1
             best.start = splat(0 if greatest else 1, "i")
         return [[best, Accumulator(self.names[1], position, 2**63 - 1, "", "")]]
 
@@ -186,9 +184,7 @@ class Extreme(Reducer):
         if self.nest.columns:
             return
         if self.nest.axes:
-            out(
-                f"fold_arg({best.name}_a[0], {at.name}_a[0], {'true' if self.reduce.combine == 'argmax' else 'false'});"
-            )
+            out(f"fold_arg({best.name}_a[0], {at.name}_a[0], {'true' if self.reduce.combine == 'argmax' else 'false'});")
         key = f"{best.name}_a[0]"
         out(f"const {best.type.register} {best.name} = {f'-{key}' if best.type.kind == 'b' else key};")
         out(f"const {at.type.register} {at.name} = {at.name}_a[0];")
@@ -231,8 +227,10 @@ class Found(TwoPass):
     def make(self) -> list[list[Accumulator]]:
         key, position = self.reduce.dtypes
         start, update, fold = simple(self.reduce.combine.removeprefix("arg"), key)
-        return [[Accumulator(self.names[0], key, start, update, fold)],
-                [Accumulator(self.names[1], position, 2**63 - 1, "v_minimum({a}, {b})", "fold_min")]]
+        return [
+            [Accumulator(self.names[0], key, start, update, fold)],
+            [Accumulator(self.names[1], position, 2**63 - 1, "v_minimum({a}, {b})", "fold_min")],
+        ]
 
     def update(self, out: Lines, phase: int) -> None:
         if phase == 0:
@@ -284,9 +282,7 @@ class Welford(TwoPass):
         self.each(
             out,
             a,
-            f"{{x}} / {number}"
-            if phase == 0
-            else f"v_where(splat_b(({n}) > 0), {{x}}, {splat(float('nan'), a.type.kind)})",
+            f"{{x}} / {number}" if phase == 0 else f"v_where(splat_b(({n}) > 0), {{x}}, {splat(float('nan'), a.type.kind)})",
         )
 
     def finish(self, out: Lines) -> None:
@@ -347,9 +343,7 @@ class LogSumExp(TwoPass):
         zero, inf = splat(0, kind), splat(float("inf"), kind)
         # an infinite or NaN maximum must not be subtracted: inf - inf is NaN
         self.each(
-            out,
-            a,
-            f"v_where(v_abs({{x}}) < {inf}, {{x}}, {zero})" if phase == 0 else f"v_log({{x}}) + {self.top_text('b')}",
+            out, a, f"v_where(v_abs({{x}}) < {inf}, {{x}}, {zero})" if phase == 0 else f"v_log({{x}}) + {self.top_text('b')}"
         )
 
 

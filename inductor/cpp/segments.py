@@ -16,8 +16,8 @@ from ..loops.body import COMPARISONS, Rewriter, Value
 from ..loops.ir import Axis, Step, Store, step_bounds
 from .loop_codegen import lane_step
 
-MOST, VALUES = 8, 600        # segments of one axis; values of all of them together
-LONG = 64                    # elements from which a comparison alone, which vectors take in masks, is worth a cut
+MOST, VALUES = 8, 600  # segments of one axis; values of all of them together
+LONG = 64  # elements from which a comparison alone, which vectors take in masks, is worth a cut
 
 
 def segments(outer: tuple[Axis, ...], step: Step, axis: Axis) -> list[tuple[int, Step]]:
@@ -70,6 +70,7 @@ def rewritten(rewrite: Rewriter, body, store: Store) -> Store:
 
 
 # -- where something changes
+
 
 def cuts_memory(step: Step, axis: Axis) -> bool:
     """Whether a place in memory is what changes, so that lanes would be gathered one by one."""

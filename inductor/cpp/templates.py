@@ -119,9 +119,7 @@ class ScatterWriter(RowKernel):
         moving = {v.attrs.name for v in values if v.op == "indirect" and depends(v, name)}
         plain = [e for e in index if isinstance(e, Expr) and e == variable]
         others = [
-            e
-            for e in index
-            if isinstance(e, Expr) and e != variable and (name in e.free_names() or moving & e.free_names())
+            e for e in index if isinstance(e, Expr) and e != variable and (name in e.free_names() or moving & e.free_names())
         ]
         return len(plain) == 1 and not others
 
@@ -272,10 +270,7 @@ class GemmWriter(KernelWriter):
         Nest(self, Step((n,), step.stores), (n,), (*batch, m), "n0", "n0 + columns", acc=acc).write(body)
         body.close()
         out = Lines()
-        out.open(
-            "static void {fn}(void* raw, const void* tile, i64 stride, i64 batch, i64 m0, i64 n0, i64 rows, "
-            "i64 columns)"
-        )
+        out.open("static void {fn}(void* raw, const void* tile, i64 stride, i64 batch, i64 m0, i64 n0, i64 rows, i64 columns)")
         out("const Args& args = *(const Args*)raw;")
         self.frame(out, body)
         out.close()
@@ -321,11 +316,7 @@ class ConvWriter(GemmWriter):
             found.insert(0, each)
             each = plain(each * n)
         image = strides[0] if len(strides) == 3 else 0
-        return [
-            f"c.out = {place};",
-            f"c.out_n = {cpp(image)}, c.out_c = {cpp(strides[-2])};",
-            *three("out_s", tuple(found), 0),
-        ]
+        return [f"c.out = {place};", f"c.out_n = {cpp(image)}, c.out_c = {cpp(strides[-2])};", *three("out_s", tuple(found), 0)]
 
 
 def tile_type(compute: Type) -> str:

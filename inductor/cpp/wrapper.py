@@ -77,8 +77,7 @@ def _inputs(program: Program) -> tuple:
     written = {b.name for kernel in program.kernels for b in writes(kernel)} | set(program.homes.values())
     fixed = lambda exprs: tuple(e if isinstance(e, int) else -1 for e in exprs)
     return tuple(
-        None if isinstance(b, str) else (b.dtype, fixed(b.sizes), fixed(b.strides), b.name in written)
-        for b in program.inputs
+        None if isinstance(b, str) else (b.dtype, fixed(b.sizes), fixed(b.strides), b.name in written) for b in program.inputs
     )
 
 
@@ -123,9 +122,11 @@ def _results(program: Program, generated: Generated) -> tuple[tuple[int, int], .
 
 def _extern(kernel: ExternCall) -> EagerCall:
     """What is left of an eager call: native code passes regions and numbers in the order of its arguments."""
+
     def kept(x: Any) -> Any:
         symbolic = isinstance(x, (Expr, SymFloat))
         return _region(x) if isinstance(x, View) else Number(isinstance(x, SymFloat)) if symbolic else x
+
     return EagerCall(kernel.op, map_args(kernel.args, kept), tuple(map(_region, kernel.outputs)), kernel.draw)
 
 

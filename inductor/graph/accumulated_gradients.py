@@ -20,7 +20,7 @@ from .partition import bytes_of
 from .passes import same_geometry
 from .retrace import on_fakes
 
-STEPS = 3               # products from which one of all rows is made
+STEPS = 3  # products from which one of all rows is made
 
 
 def join_slices(joint: JointGraph) -> bool:
@@ -46,6 +46,7 @@ def join_products(graph: Graph) -> bool:
 
 # -- trees of sums
 
+
 def _sums(graph: Graph) -> list[tuple[Node, list[Node]]]:
     """The roots of all trees of sums, with their summands."""
     taken: set[Node] = set()
@@ -56,8 +57,7 @@ def _is_sum(node: Node) -> bool:
     """Of two tensors of the result's sizes and type."""
     if not node.is_op or node.target is not OPS["add"] or len(node.args) != 2:
         return False
-    return all(isinstance(a, Node) and same_sizes(a.value, node.value) and a.value.dtype is node.value.dtype
-               for a in node.args)
+    return all(isinstance(a, Node) and same_sizes(a.value, node.value) and a.value.dtype is node.value.dtype for a in node.args)
 
 
 def same_sizes(a: Tensor, b: Tensor) -> bool:
@@ -79,9 +79,7 @@ def _summands(root: Node, taken: set[Node]) -> list[Node]:
     return found
 
 
-def _replace(
-    graph: Graph, node: Node, make: Callable[[], Node], place: AbstractContextManager, rest: list[Node]
-) -> bool:
+def _replace(graph: Graph, node: Node, make: Callable[[], Node], place: AbstractContextManager, rest: list[Node]) -> bool:
     """True: the graph has changed."""
     with recording(False), place:
         made = make()
@@ -93,12 +91,19 @@ def _replace(
 
 
 def _call(graph: Graph, name: str, args: tuple, place: Node) -> Node:
-    values = tuple(tuple(x.value for x in a) if isinstance(a, tuple) and a and isinstance(a[0], Node)
-                   else a.value if isinstance(a, Node) else a for a in args)
+    values = tuple(
+        tuple(x.value for x in a)
+        if isinstance(a, tuple) and a and isinstance(a[0], Node)
+        else a.value
+        if isinstance(a, Node)
+        else a
+        for a in args
+    )
     return graph.call(OPS[name], args, on_fakes(OPS[name], values), **place.marks())
 
 
 # -- slices
+
 
 def _slices(graph: Graph, node: Node, summands: list[Node]) -> bool:
     pieces = _covering([n for n in summands if _is_piece(n)])
@@ -133,6 +138,7 @@ def _covering(pieces: list[Node]) -> list[Node]:
 
 # -- products
 
+
 def _products(graph: Graph, node: Node, summands: list[Node], stacked: dict) -> bool:
     """Products of transposed rows become one, where their results are more than twice as large as the rows.
     `stacked`: rows of all steps by their parts."""
@@ -147,6 +153,7 @@ def _products(graph: Graph, node: Node, summands: list[Node], stacked: dict) -> 
         a, b = (_call(graph, "cat", (rows, 0), node) for rows in (lefts, rights))
         stacked.update({lefts: a, rights: b})
         return _call(graph, "gemm", (_call(graph, "transpose", (a, 0, 1), node), b), node)
+
     return _replace(graph, node, make, graph.inserting_before(node), [n for n in summands if n not in products])
 
 
@@ -166,7 +173,7 @@ def _in_any_order(nodes: Iterable[Node]) -> tuple:
 
 
 def _is_column_sum(node: Node) -> bool:
-    return (node.is_op and node.target is OPS["sum"] and node.args[1:] == ((0,), False) and len(node.users) == 1)
+    return node.is_op and node.target is OPS["sum"] and node.args[1:] == ((0,), False) and len(node.users) == 1
 
 
 def _column_sums(graph: Graph, node: Node, summands: list[Node], stacked: dict, order: dict[Node, int]) -> None:

@@ -42,8 +42,7 @@ def partitioned(pair: Partition) -> None:
     if not compile_log.wanted():
         return
     lines = [
-        f"# saved {name}" + (f": input {pair.saved_inputs[name]}" if name in pair.saved_inputs else "")
-        for name in pair.saved
+        f"# saved {name}" + (f": input {pair.saved_inputs[name]}" if name in pair.saved_inputs else "") for name in pair.saved
     ]
     compile_log.current().note("\n".join(lines))
 
@@ -55,8 +54,7 @@ def final(graph: Graph, name: str) -> None:
 
 
 def loops(name: str, before, after) -> None:
-    """The loop IR of one graph before and after fusion, in one file with that of the other graphs of the compilation.
-    """
+    """The loop IR of one graph before and after fusion, in one file with that of the other graphs of the compilation."""
     if not compile_log.wanted():
         return
     record = compile_log.current()
@@ -64,8 +62,15 @@ def loops(name: str, before, after) -> None:
     record.text("loops.txt", record.texts.get("loops.txt", "") + text)
     log.channel("loops")(f"{name}, after fusion\n{after.text()}")
     for kernel in after.kernels if log.enabled("schedule") else ():
-        log.channel("schedule")("\n".join([f"{name}, {kernel.name}", *(f"    {o.node}   {o.line}" for o in kernel.origins),
-                                           *(f"    why: {note}" for note in kernel.notes)]))
+        log.channel("schedule")(
+            "\n".join(
+                [
+                    f"{name}, {kernel.name}",
+                    *(f"    {o.node}   {o.line}" for o in kernel.origins),
+                    *(f"    why: {note}" for note in kernel.notes),
+                ]
+            )
+        )
 
 
 def native(name: str, source: str, program) -> None:
@@ -77,8 +82,7 @@ def native(name: str, source: str, program) -> None:
     lines = [f"{name}: {len(program.kernels)} kernels, workspace {program.arena_size} bytes"]
     lines += [f"  call {k}: {kernel.name}" for k, kernel in enumerate(program.kernels)]
     lines += [
-        f"  {temp} at byte {offset} of {program.homes.get(temp, 'the workspace')}"
-        for temp, offset in program.arena.items()
+        f"  {temp} at byte {offset} of {program.homes.get(temp, 'the workspace')}" for temp, offset in program.arena.items()
     ]
     lines += [f"  {out} takes over {home}" for out, home in program.homes.items() if out not in program.arena]
     record.text("wrapper.txt", record.texts.get("wrapper.txt", "") + "\n".join(lines) + "\n")

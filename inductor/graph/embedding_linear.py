@@ -17,8 +17,8 @@ from ...eager.state import recording
 from .passes import same_geometry
 from .retrace import on_fakes
 
-LEADING = {OPS["transpose"]: 2, OPS["select"]: 1, OPS["slice"]: 1}     # views and how many of their arguments are dims
-FEWER = 2                                               # rows looked up per row of the table
+LEADING = {OPS["transpose"]: 2, OPS["select"]: 1, OPS["slice"]: 1}  # views and how many of their arguments are dims
+FEWER = 2  # rows looked up per row of the table
 
 
 def look_up_products(graph: Graph) -> bool:
@@ -80,7 +80,7 @@ def _looked_up(node: Node, grad: bool) -> tuple[Node, Node, list[Node]] | None:
 
 def _leaves_rows(view: Node) -> bool:
     last = len(view.args[0].value.shape) - 1
-    return all(type(dim) is int and 0 <= dim < last for dim in view.args[1:1 + LEADING[view.target]])
+    return all(type(dim) is int and 0 <= dim < last for dim in view.args[1 : 1 + LEADING[view.target]])
 
 
 def _call(graph: Graph, op, args: tuple, place: Node, **changed) -> Node:

@@ -33,7 +33,7 @@ class FunctionalGraph:
     graph: Graph
     mutated: list[Mutation] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
-    structure: Any = None                       # the result's nesting, with Slots and numbers
+    structure: Any = None  # the result's nesting, with Slots and numbers
 
     @property
     def outline(self) -> Outline:
@@ -55,9 +55,7 @@ def _output_text(output: Output, names: list[str]) -> str:
     if isinstance(output, IsInput):
         return f"input {names[output.index]}"
     base = f"input {names[output.index]}" if isinstance(output, ViewOfInput) else f"inner output {output.index}"
-    return f"{base} seen through " + (
-        " then ".join(s.op.name + str(s.args) for s in output.chain) or "nothing (the same tensor)"
-    )
+    return f"{base} seen through " + (" then ".join(s.op.name + str(s.args) for s in output.chain) or "nothing (the same tensor)")
 
 
 @data(eq=False)
@@ -68,7 +66,7 @@ class _Storage:
     input: int | None = None
     version: int = 0
     recorded: bool = False
-    apart: list[ViewStep] = field(default_factory=list)     # what is seen through them has a history that `value` has not
+    apart: list[ViewStep] = field(default_factory=list)  # what is seen through them has a history that `value` has not
 
 
 @data(eq=False)
@@ -125,10 +123,10 @@ class _Functionalizer:
     def __init__(self, graph: Graph):
         self.old, self.new = graph, graph.like("forward")
         self.aliases: dict[Node, _Alias] = {}
-        self.plain: dict[Node, Node] = {}                   # old nodes whose value is no tensor (tuples, numbers)
+        self.plain: dict[Node, Node] = {}  # old nodes whose value is no tensor (tuples, numbers)
         self.outs: list[Node] = []
         self.hidden: dict[_Storage, int] = {}
-        self.taken = 0                                      # inputs so far
+        self.taken = 0  # inputs so far
         self.recorded = any(n.grad for n in graph.calls)
 
     def run(self) -> FunctionalGraph:
@@ -230,8 +228,11 @@ class _Functionalizer:
     def check_history(self, alias: _Alias) -> None:
         """A storage has one value with one history: that of its first tensor."""
         if any(step is each for step in alias.storage.apart for each in alias.chain):
-            raise Unsupported("write through a view", "a detached tensor that shares memory took a value that requires grad, and "
-                              "is used", "write into a clone of it")
+            raise Unsupported(
+                "write through a view",
+                "a detached tensor that shares memory took a value that requires grad, and is used",
+                "write into a clone of it",
+            )
 
     def step(self, step: ViewStep, base: Node) -> Node:
         return self.emit_marked(step.op, (base, *step.args), grad=step.grad, stack=step.stack)
@@ -242,15 +243,15 @@ class _Functionalizer:
         result = self.emit(pure, self.read(node.args), node)
         names = [p.name for p in op.params]
         targets = [node.args[names.index(name)] for name in op.mutates]
-        if len(pure.outputs) == len(op.outputs):            # derived in-place: the result is the new value
+        if len(pure.outputs) == len(op.outputs):  # derived in-place: the result is the new value
             self.store(targets[0], result if pure.grads else self.without_gradient(targets[0], result, node), node)
             self.aliases[node] = self.aliases[targets[0]]
             return
         items = self.parts(result, node)
-        for target, item in zip(targets, items[len(op.outputs):]):
+        for target, item in zip(targets, items[len(op.outputs) :]):
             if target is not None:
                 self.store(target, item, node)
-        self.results(node, items[:len(op.outputs)])
+        self.results(node, items[: len(op.outputs)])
 
     def without_gradient(self, target: Node, result: Node, node: Node) -> Node:
         """What a draw or a comparison has written: it has a history, in which nothing of it leads to what was there."""
@@ -264,8 +265,7 @@ class _Functionalizer:
         if isinstance(result.value, Tensor):
             return [result]
         return [
-            self.new.call(operator.getitem, (result, k), v, stack=node.stack, grad=node.grad)
-            for k, v in enumerate(result.value)
+            self.new.call(operator.getitem, (result, k), v, stack=node.stack, grad=node.grad) for k, v in enumerate(result.value)
         ]
 
     def results(self, node: Node, items: list[Node]) -> None:
@@ -280,7 +280,7 @@ class _Functionalizer:
         alias = self.aliases[target]
         storage = alias.storage
         if 0 in static_sizes(alias.node.value) and not any(t.requires_grad for t in tensors(node.value)):
-            return                              # nothing is written, also where memory could not take it
+            return  # nothing is written, also where memory could not take it
         value = self.fitted(value, alias.node.value, node)
         grads_flow = node.grad and all(s.grad and passes_gradients(s.op) for s in alias.chain)
         new = self.put(alias.chain, storage.value, value, node, node.grad)
@@ -317,13 +317,13 @@ class _Functionalizer:
                 return self.put_by_places(chain, base, value, node, grad)
             value = self.put(tuple(rest), seen, value, node, grad)
         elif repeats(step, base.value, value.value):
-            raise Unsupported("write through a view",
-                              "what is not written of memory that is shown several times must not undo what is",
-                              "write into the base tensor")
-        if step.op.put is None:
             raise Unsupported(
-                "write through a view", f"{step.op.name} has no write-back rule", "write into the base tensor"
+                "write through a view",
+                "what is not written of memory that is shown several times must not undo what is",
+                "write into the base tensor",
             )
+        if step.op.put is None:
+            raise Unsupported("write through a view", f"{step.op.name} has no write-back rule", "write into the base tensor")
         return self.emit_marked(step.op.put, (base, value, *step.args), grad=grad, stack=node.stack)
 
     def put_by_places(self, chain: tuple, base: Node, value: Node, node: Node, grad: bool) -> Node:
@@ -358,10 +358,7 @@ class _Functionalizer:
             for t in tensors(node.value):
                 if owners.setdefault(id(t.untyped_storage()), node) is not node:
                     shared.add(id(t.untyped_storage()))
-        repeated = {
-            id(t.untyped_storage()) for node in self.old.inputs for t in tensors(node.value)
-            if shares_places(t)
-        }
+        repeated = {id(t.untyped_storage()) for node in self.old.inputs for t in tensors(node.value) if shares_places(t)}
         for node in self.old.calls if shared or repeated else ():
             if node.is_op and node.target.mutates:
                 names = [p.name for p in node.target.params]
@@ -376,8 +373,7 @@ class _Functionalizer:
                     if id(written.untyped_storage()) in shared:
                         raise Unsupported(
                             "aliased inputs",
-                            f"{node.target.name} at {node.where()} writes an input that shares memory "
-                            "with another input",
+                            f"{node.target.name} at {node.where()} writes an input that shares memory with another input",
                             "pass the base tensor once, or clone one of them",
                         )
 
@@ -393,9 +389,7 @@ class _Functionalizer:
         result.outputs = self.classify(list(order))
         result.structure = map_args(
             self.old.output.args[0],
-            lambda v: (
-                Slot(order[v]) if isinstance(v, Node) and v in order else self.number(v) if isinstance(v, Node) else v
-            ),
+            lambda v: Slot(order[v]) if isinstance(v, Node) and v in order else self.number(v) if isinstance(v, Node) else v,
         )
         self.new.set_output(tuple(self.outs))
         return result
@@ -455,8 +449,12 @@ def _known(t: Tensor) -> bool:
 
 def shares_places(t: Tensor) -> bool:
     """Whether elements of an input share memory: where it is expanded, or known to show windows of itself."""
-    return any(type(s) is int and s == 0 and not (type(n) is int and n < 2) for n, s in zip(t.shape, t.stride())) or \
-        _known(t) and 0 not in t.shape and overlaps(t.shape, t.stride())
+    return (
+        any(type(s) is int and s == 0 and not (type(n) is int and n < 2) for n, s in zip(t.shape, t.stride()))
+        or _known(t)
+        and 0 not in t.shape
+        and overlaps(t.shape, t.stride())
+    )
 
 
 def _same(a, b) -> bool:

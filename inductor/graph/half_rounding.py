@@ -50,7 +50,7 @@ def choices(graph: Graph, own: bool, forward: set[Node] | None = None, saved: Se
             found[node] = (rounded, None if user is None else [*users, user])
     names = {n.name: n for n in graph.calls}
     for op, prefix in MARKS.items():
-        found.update((names[n[len(prefix):]], (op, None)) for n in saved if n.startswith(prefix) and n[len(prefix):] in names)
+        found.update((names[n[len(prefix) :]], (op, None)) for n in saved if n.startswith(prefix) and n[len(prefix) :] in names)
     return found
 
 
@@ -69,9 +69,13 @@ def mark(graph: Graph, node: Node, op: Op, users: list | None, forward: set[Node
 
 def half(node: Node) -> bool:
     """A half that a kernel computes: not an input, a view, or one that is settled for all who read it."""
-    return (node.op == "call_function" and isinstance(node.value, Tensor) and is_half(node.value.dtype)
-            and not (node.is_op and (node.target.kind is Kind.VIEW or node.target in MARKS))
-            and not all(u.is_op and u.target in MARKS for u in node.users))
+    return (
+        node.op == "call_function"
+        and isinstance(node.value, Tensor)
+        and is_half(node.value.dtype)
+        and not (node.is_op and (node.target.kind is Kind.VIEW or node.target in MARKS))
+        and not all(u.is_op and u.target in MARKS for u in node.users)
+    )
 
 
 def deciding(graph: Graph) -> Iterator[tuple[Node, Node | None]]:
@@ -113,8 +117,12 @@ def seen_through(node: Node) -> Node:
 
 
 def widening(node: Node) -> bool:
-    return node.target is find("cast") and node.value.dtype.is_floating_point and isinstance(node.args[0], Node) and \
-        is_half(node.args[0].value.dtype)
+    return (
+        node.target is find("cast")
+        and node.value.dtype.is_floating_point
+        and isinstance(node.args[0], Node)
+        and is_half(node.args[0].value.dtype)
+    )
 
 
 def unselected(graph: Graph, own: bool) -> Iterator[Node]:
@@ -140,8 +148,9 @@ def selects(node: Node) -> bool:
 def meeting(node: Node, through_maps: bool, chosen: set[Node]) -> Node | None:
     """The last half that one operand is made of and another was selected from."""
     walks = [walk(operand, through_maps, chosen) for operand in node.inputs]
-    common = {n for k, (plain, _) in enumerate(walks) for j, (_, selected) in enumerate(walks) if j != k
-              for n in plain & selected}
+    common = {
+        n for k, (plain, _) in enumerate(walks) for j, (_, selected) in enumerate(walks) if j != k for n in plain & selected
+    }
     return max((n for n in common if half(n) and n not in chosen), key=order_of, default=None)
 
 

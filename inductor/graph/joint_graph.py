@@ -23,7 +23,7 @@ from .functionalize import FunctionalGraph
 from .retrace import Recorder, Replay, fresh_fake
 
 
-TANGENT = "gradient of output"           # how the source of such an input begins
+TANGENT = "gradient of output"  # how the source of such an input begins
 
 
 def is_tangent(node: Node) -> bool:
@@ -51,9 +51,7 @@ class JointGraph:
         self.gradients = dict(zip(self.gradients, gradients))
 
 
-def build_joint(
-    functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None
-) -> JointGraph:
+def build_joint(functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None) -> JointGraph:
     """`requires`: per input, whether it needs a gradient; `present`: the inner outputs that receive one (None: all
     that can)."""
     recorder = Recorder(functional.graph.like("joint"), opens=_needs_opening)
@@ -90,7 +88,7 @@ def differentiable(functional: FunctionalGraph, outputs) -> list[int]:
 
 def saving_steps(tensors: Sequence[Tensor]) -> list[int]:
     """Of each tensor, as bits of a number, the recorded calls behind it that saved something: none runs backward twice."""
-    bits: dict = {}                     # call -> those of it and of all before it
+    bits: dict = {}  # call -> those of it and of all before it
     count = 0
     for t in tensors:
         waiting = [t.grad_fn] if t.grad_fn is not None else []
@@ -125,5 +123,3 @@ def _backward(joint: JointGraph, recorder: Recorder, functional, inputs, outputs
     )
     recorder.marks = {}
     joint.gradients = {k: None if g is None else recorder.node_of(g) for k, g in zip(sources, found)}
-
-

@@ -14,9 +14,9 @@ class Network:
     """Vertices are 0..n-1; `edge` adds one with a capacity, INFINITE for what must not be cut."""
 
     def __init__(self):
-        self.heads: list[list[int]] = []        # vertex -> numbers of edges that leave it
+        self.heads: list[list[int]] = []  # vertex -> numbers of edges that leave it
         self.targets: list[int] = []
-        self.left: list[int] = []               # capacity left; edge e ^ 1 is the reverse of e
+        self.left: list[int] = []  # capacity left; edge e ^ 1 is the reverse of e
 
     def vertex(self) -> int:
         self.heads.append([])

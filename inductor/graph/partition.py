@@ -44,12 +44,19 @@ class Partition:
         """Saved results that are no outputs for the caller: the backward may use their memory once it has read them."""
         outputs = self.forward.output.args[0]
         names = [name for name in self.saved if name not in self.saved_inputs]
-        shown = outputs[:len(outputs) - len(names)]
-        return frozenset(name for name, node in zip(names, outputs[len(shown):]) if node not in shown)
+        shown = outputs[: len(outputs) - len(names)]
+        return frozenset(name for name, node in zip(names, outputs[len(shown) :]) if node not in shown)
 
     def crossing(self) -> Crossing:
-        return Crossing(tuple(self.saved), self.saved_inputs, tuple(self.sizes), tuple(self.tangents), self.gradients,
-                        strides_of(self.backward), self.hidden())
+        return Crossing(
+            tuple(self.saved),
+            self.saved_inputs,
+            tuple(self.sizes),
+            tuple(self.tangents),
+            self.gradients,
+            strides_of(self.backward),
+            self.hidden(),
+        )
 
 
 def partition(joint: JointGraph) -> Partition:
@@ -81,8 +88,11 @@ def _forward(joint: JointGraph, saved: list[Node], inputs: list[Node]) -> Graph:
     table = {n: new.placeholder(n.name, n.value, n.source) for n in inputs}
     refusing = [n for n in joint.graph.calls if n in joint.forward and n.refuses]
     _copy_needed(joint.graph, new, table, [*joint.outputs, *saved, *refusing])
-    copies = {n: new.call(find("clone"), (table[n],), stored(n.value), grad=False) for n in saved
-              if root(n) in inputs and inputs.index(root(n)) in joint.written}
+    copies = {
+        n: new.call(find("clone"), (table[n],), stored(n.value), grad=False)
+        for n in saved
+        if root(n) in inputs and inputs.index(root(n)) in joint.written
+    }
     new.set_output((*(table[n] for n in joint.outputs), *(copies.get(n, table[n]) for n in saved)))
     return new
 
@@ -206,8 +216,7 @@ class _Cut:
         return found
 
     def named_by_formulas(self) -> set[Node]:
-        """Values of the forward that the backward reads directly, and what these are views of: eager keeps them alive.
-        """
+        """Values of the forward that the backward reads directly, and what these are views of: eager keeps them alive."""
         forward = self.joint.forward
         named = {r for n in self.needed if n not in forward for r in n.inputs if r in forward}
         named |= {g for g in self.joint.gradients.values() if g in forward}
@@ -254,8 +263,8 @@ class _Cut:
         if node in self.joint.outputs:
             return max(size // 2, 2) if node in self.named else INFINITE
         if node.is_op and node.target.kind is Kind.VIEW:
-            return 2 * size + size // 8 + 2          # its base, of the same bytes, is in memory already
-        return 2 * size + (1 if node in self.read else 2)       # of equal sizes, the one that needs no computing
+            return 2 * size + size // 8 + 2  # its base, of the same bytes, is in memory already
+        return 2 * size + (1 if node in self.read else 2)  # of equal sizes, the one that needs no computing
 
     def inside_region(self, node: Node) -> bool:
         """A value of a checkpointed region that only the region reads."""

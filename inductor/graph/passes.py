@@ -43,6 +43,7 @@ def remove_dead(graph: Graph, within: set[Node] | None = None) -> None:
 
 # -- common subexpressions ------------------------------------------------------------------------------------------
 
+
 def shown(node: Node, returned: set) -> set:
     """Which of a call's results are outputs of the graph (each in memory of its own): None for its only one."""
     items = {user.args[1] for user in node.users if user.is_getitem and user in returned}
@@ -55,9 +56,7 @@ def merge_common(graph: Graph, across_grad: bool) -> None:
     seen: dict[Any, Node] = {}
     returned = set(leaves(graph.output.args))
     for node in graph.calls:
-        if node.is_op and (
-            node.target.effects or node.target.mutates or (node.target.kind is Kind.RANDOM and node.draw is None)
-        ):
+        if node.is_op and (node.target.effects or node.target.mutates or (node.target.kind is Kind.RANDOM and node.draw is None)):
             continue
         key = (node.target, freeze(node.args), node.draw, node.tag, None if across_grad else node.grad)
         first = seen.setdefault(key, node)
@@ -89,16 +88,19 @@ def freeze(value):
 
 # -- no-ops ---------------------------------------------------------------------------------------------------------
 
+
 class _NotIdentity(Exception):
     """The formula does something."""
 
 
 def _keeps(number: int):
     """The operator of an operand that is unchanged by this number on its right."""
+
     def method(self, other):
         if is_number(other) and not isinstance(other, SYMBOLIC) and other == number:
             return self
         raise _NotIdentity
+
     return method
 
 
@@ -214,8 +216,11 @@ def seen_by_caller(node: Node, returned: Collection[Node]) -> bool:
 
 def read_outside(node: Node, within: set[Node]) -> bool:
     """Whether a call that is not among these reads the value, or a view of it."""
-    return any(u not in within or u.is_op and u.target.kind is Kind.VIEW and read_outside(u, within)
-               for u in node.users if u.op != "output")
+    return any(
+        u not in within or u.is_op and u.target.kind is Kind.VIEW and read_outside(u, within)
+        for u in node.users
+        if u.op != "output"
+    )
 
 
 def identity_of(node: Node) -> Node | None:
@@ -255,18 +260,14 @@ def same_geometry(a: Tensor, b: Tensor) -> bool:
 
 # -- constants ------------------------------------------------------------------------------------------------------
 
+
 def fold_numbers(graph: Graph) -> None:
     """A 0-dim constant made in the graph goes into the Map ops that read it as a plain number, where the type stays
     the same."""
     for node in graph.calls:
         number = constant_number(node)
         for user in list(node.users) if number is not None else ():
-            if (
-                user.is_op
-                and user.target.kind is Kind.MAP
-                and not user.target.explicit_loop
-                and not user.target.mutates
-            ):
+            if user.is_op and user.target.kind is Kind.MAP and not user.target.explicit_loop and not user.target.mutates:
                 _try_number(user, node, number)
 
 

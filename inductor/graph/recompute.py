@@ -15,7 +15,7 @@ from .joint_graph import JointGraph
 from .partition import bytes_of
 from .retrace import Recorder, fresh_fake
 
-SMALL = 8               # a copy is at most this part of what need not be kept for it
+SMALL = 8  # a copy is at most this part of what need not be kept for it
 
 
 def compute_again(joint: JointGraph) -> None:

@@ -24,15 +24,14 @@ from .compiler_ops import restride
 
 
 class Recorder(Mode):
-    """The mode. `marks` (stack, draw, tag) are put on every node recorded while they are set; `grad` is the grad mode.
-    """
+    """The mode. `marks` (stack, draw, tag) are put on every node recorded while they are set; `grad` is the grad mode."""
 
     def __init__(self, graph: Graph, opens: Callable[[Op, tuple], bool] = lambda op, args: False):
         self.graph, self.opens = graph, opens
         self.marks: dict[str, Any] = {}
-        self.wanted: tuple | None = None                    # (op, name): the name to give the next node of this op
-        self.grad_nodes: list[tuple] = []                   # (node of autograd, user stack) of what was recorded
-        self._nodes: dict[int, tuple[Tensor, Node]] = {}    # keeps the tensor, so that its id stays its own
+        self.wanted: tuple | None = None  # (op, name): the name to give the next node of this op
+        self.grad_nodes: list[tuple] = []  # (node of autograd, user stack) of what was recorded
+        self._nodes: dict[int, tuple[Tensor, Node]] = {}  # keeps the tensor, so that its id stays its own
 
     def placeholder(self, name: str, value, source: str | None = None) -> Node:
         node = self.graph.placeholder(name, value, source)
@@ -48,9 +47,7 @@ class Recorder(Mode):
         if found is not None:
             return found[1]
         if tensor._fake:
-            raise InternalError(
-                f"a meta tensor of shape {list(tensor.shape)} was not made by the recorded program\n{self.graph}"
-            )
+            raise InternalError(f"a meta tensor of shape {list(tensor.shape)} was not made by the recorded program\n{self.graph}")
         node = self.graph.get_attr("constant", tensor)
         self.know(tensor, node)
         return node
@@ -72,8 +69,11 @@ class Recorder(Mode):
         if self.wanted is not None and self.wanted[0] is op:
             name, self.wanted = self.wanted[1], None
         node = self.graph.call(op, nodes, result, name, grad=state.grad, **self.marks)
-        self.grad_nodes += [(t._grad_fn, node.stack) for t in (result if isinstance(result, tuple) else (result,))
-                            if isinstance(t, Tensor) and t._grad_fn is not None]
+        self.grad_nodes += [
+            (t._grad_fn, node.stack)
+            for t in (result if isinstance(result, tuple) else (result,))
+            if isinstance(t, Tensor) and t._grad_fn is not None
+        ]
         if isinstance(result, Tensor):
             if not op.mutates:
                 self.know(result, node)
@@ -104,9 +104,14 @@ def fresh_fake(value, requires_grad: bool = False):
     """A meta tensor of the same geometry over a storage of its own; numbers are themselves."""
     if not isinstance(value, Tensor):
         return value
-    contiguous = value._fake and is_row_major(value._geometry[1])        # said without numbers: some only the data knows
-    return fake_tensor(tuple(map(settled, value.shape)), None if contiguous else tuple(value.stride()), dtype=value.dtype,
-                       device=value.device, requires_grad=requires_grad)
+    contiguous = value._fake and is_row_major(value._geometry[1])  # said without numbers: some only the data knows
+    return fake_tensor(
+        tuple(map(settled, value.shape)),
+        None if contiguous else tuple(value.stride()),
+        dtype=value.dtype,
+        device=value.device,
+        requires_grad=requires_grad,
+    )
 
 
 class Replay(Interpreter):
@@ -129,7 +134,7 @@ class Replay(Interpreter):
 def as_recorded(made, known):
     """What a node made, in the strides that the graph was traced with: a decomposition may come to others."""
     if isinstance(made, tuple) and isinstance(known, Tensor):
-        (made,) = made                          # the one new value of a record that writes
+        (made,) = made  # the one new value of a record that writes
     if isinstance(made, tuple):
         return tuple(as_recorded(m, k) for m, k in zip(made, known))
     if not isinstance(made, Tensor) or not isinstance(known, Tensor):

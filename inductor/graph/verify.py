@@ -22,8 +22,14 @@ from ...eager.tensor import Tensor
 from ...runtime.errors import InternalError
 from .retrace import fresh_fake, on_fakes
 
-TOLERANCE = {"float64": (1e-9, 1e-9), "float32": (2e-4, 2e-5), "float16": (1e-2, 1e-3), "bfloat16": (4e-2, 1e-2),
-             "complex64": (2e-4, 2e-5), "complex128": (1e-9, 1e-9)}        # type -> (relative, absolute)
+TOLERANCE = {
+    "float64": (1e-9, 1e-9),
+    "float32": (2e-4, 2e-5),
+    "float16": (1e-2, 1e-3),
+    "bfloat16": (4e-2, 1e-2),
+    "complex64": (2e-4, 2e-5),
+    "complex128": (1e-9, 1e-9),
+}  # type -> (relative, absolute)
 
 
 def check(graph: Graph, stage: str) -> Graph:
@@ -63,9 +69,15 @@ def _surely_same(a, b) -> bool:
     """Whether what is guarded makes sizes equal that are written otherwise."""
     if isinstance(a, (tuple, list)) or not isinstance(a, Tensor):
         return isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(_surely_same, a, b))
-    return isinstance(b, Tensor) and a.dtype is b.dtype and len(a.shape) == len(b.shape) and all(
-        (n == m) is True and ((n == 1) is True or (s == t) is True)
-        for n, m, s, t in zip(a.shape, b.shape, a.stride(), b.stride()))
+    return (
+        isinstance(b, Tensor)
+        and a.dtype is b.dtype
+        and len(a.shape) == len(b.shape)
+        and all(
+            (n == m) is True and ((n == 1) is True or (s == t) is True)
+            for n, m, s, t in zip(a.shape, b.shape, a.stride(), b.stride())
+        )
+    )
 
 
 def _as_fake(value):
@@ -78,9 +90,7 @@ def _facts(value) -> Any:
     if not isinstance(value, Tensor):
         return value
     sizes = tuple(map(expr_of, value.shape))
-    strides = tuple(
-        s for n, s in zip(sizes, map(expr_of, value.stride())) if n != 1
-    )  # a stride along one element says nothing
+    strides = tuple(s for n, s in zip(sizes, map(expr_of, value.stride())) if n != 1)  # a stride along one element says nothing
     return value.dtype, sizes, strides if 0 not in sizes else ()
 
 
@@ -93,14 +103,11 @@ def _unbacked(value) -> bool:
 
 # -- values ---------------------------------------------------------------------------------------------------------
 
+
 def differs(expected, actual) -> str | None:
     """In words, how a value differs from the expected one beyond the tolerance of its type; None when it does not."""
     if isinstance(expected, dict):
-        return (
-            differs(list(expected.values()), list(actual.values()))
-            if expected.keys() == actual.keys()
-            else "other keys"
-        )
+        return differs(list(expected.values()), list(actual.values())) if expected.keys() == actual.keys() else "other keys"
     if isinstance(expected, (tuple, list)):
         if len(expected) != len(actual):
             return f"{len(actual)} values instead of {len(expected)}"
@@ -108,11 +115,7 @@ def differs(expected, actual) -> str | None:
     if expected is None or actual is None:
         return None if expected is actual else f"{_brief(actual)} instead of {_brief(expected)}"
     if not isinstance(expected, Tensor):
-        return (
-            None
-            if expected == actual or abs(expected - actual) <= 1e-6 * abs(expected)
-            else f"{actual} instead of {expected}"
-        )
+        return None if expected == actual or abs(expected - actual) <= 1e-6 * abs(expected) else f"{actual} instead of {expected}"
     return _tensor_differs(expected, actual)
 
 
@@ -137,13 +140,7 @@ def as_array(t: Tensor) -> np.ndarray:
     array = t._array
     if t.dtype.is_complex:
         return array
-    return (
-        array.astype(np.float64)
-        if t.dtype.is_floating_point
-        else array.astype(np.int64)
-        if t.dtype is dtypes.bool
-        else array
-    )
+    return array.astype(np.float64) if t.dtype.is_floating_point else array.astype(np.int64) if t.dtype is dtypes.bool else array
 
 
 def _scale(a: np.ndarray) -> float:

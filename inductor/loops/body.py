@@ -122,36 +122,95 @@ class Value:
 
     __hash__ = object.__hash__
 
-    def __add__(self, other): return self.body.prim("add", self, other)
-    def __radd__(self, other): return self.body.prim("add", other, self)
-    def __sub__(self, other): return self.body.prim("sub", self, other)
-    def __rsub__(self, other): return self.body.prim("sub", other, self)
-    def __mul__(self, other): return self.body.prim("mul", self, other)
-    def __rmul__(self, other): return self.body.prim("mul", other, self)
-    def __truediv__(self, other): return self.body.prim("truediv", self, other)
-    def __rtruediv__(self, other): return self.body.prim("truediv", other, self)
-    def __floordiv__(self, other): return self.body.prim("floordiv", self, other)
-    def __rfloordiv__(self, other): return self.body.prim("floordiv", other, self)
-    def __mod__(self, other): return self.body.prim("mod", self, other)
-    def __rmod__(self, other): return self.body.prim("mod", other, self)
-    def __pow__(self, other): return self.body.prim("pow", self, other)
-    def __rpow__(self, other): return self.body.prim("pow", other, self)
-    def __neg__(self): return self.body.prim("neg", self)
-    def __abs__(self): return self.body.prim("abs", self)
-    def __lt__(self, other): return self.body.prim("lt", self, other)
-    def __le__(self, other): return self.body.prim("le", self, other)
-    def __gt__(self, other): return self.body.prim("gt", self, other)
-    def __ge__(self, other): return self.body.prim("ge", self, other)
-    def __eq__(self, other): return self.body.prim("eq", self, other)
-    def __ne__(self, other): return self.body.prim("ne", self, other)
-    def __and__(self, other): return self.body.bitwise("and", self, other)
-    def __rand__(self, other): return self.body.bitwise("and", other, self)
-    def __or__(self, other): return self.body.bitwise("or", self, other)
-    def __ror__(self, other): return self.body.bitwise("or", other, self)
-    def __xor__(self, other): return self.body.bitwise("xor", self, other)
-    def __rxor__(self, other): return self.body.bitwise("xor", other, self)
-    def __lshift__(self, other): return self.body.prim("shl", self, other)
-    def __rshift__(self, other): return self.body.prim("shr", self, other)
+    def __add__(self, other):
+        return self.body.prim("add", self, other)
+
+    def __radd__(self, other):
+        return self.body.prim("add", other, self)
+
+    def __sub__(self, other):
+        return self.body.prim("sub", self, other)
+
+    def __rsub__(self, other):
+        return self.body.prim("sub", other, self)
+
+    def __mul__(self, other):
+        return self.body.prim("mul", self, other)
+
+    def __rmul__(self, other):
+        return self.body.prim("mul", other, self)
+
+    def __truediv__(self, other):
+        return self.body.prim("truediv", self, other)
+
+    def __rtruediv__(self, other):
+        return self.body.prim("truediv", other, self)
+
+    def __floordiv__(self, other):
+        return self.body.prim("floordiv", self, other)
+
+    def __rfloordiv__(self, other):
+        return self.body.prim("floordiv", other, self)
+
+    def __mod__(self, other):
+        return self.body.prim("mod", self, other)
+
+    def __rmod__(self, other):
+        return self.body.prim("mod", other, self)
+
+    def __pow__(self, other):
+        return self.body.prim("pow", self, other)
+
+    def __rpow__(self, other):
+        return self.body.prim("pow", other, self)
+
+    def __neg__(self):
+        return self.body.prim("neg", self)
+
+    def __abs__(self):
+        return self.body.prim("abs", self)
+
+    def __lt__(self, other):
+        return self.body.prim("lt", self, other)
+
+    def __le__(self, other):
+        return self.body.prim("le", self, other)
+
+    def __gt__(self, other):
+        return self.body.prim("gt", self, other)
+
+    def __ge__(self, other):
+        return self.body.prim("ge", self, other)
+
+    def __eq__(self, other):
+        return self.body.prim("eq", self, other)
+
+    def __ne__(self, other):
+        return self.body.prim("ne", self, other)
+
+    def __and__(self, other):
+        return self.body.bitwise("and", self, other)
+
+    def __rand__(self, other):
+        return self.body.bitwise("and", other, self)
+
+    def __or__(self, other):
+        return self.body.bitwise("or", self, other)
+
+    def __ror__(self, other):
+        return self.body.bitwise("or", other, self)
+
+    def __xor__(self, other):
+        return self.body.bitwise("xor", self, other)
+
+    def __rxor__(self, other):
+        return self.body.bitwise("xor", other, self)
+
+    def __lshift__(self, other):
+        return self.body.prim("shl", self, other)
+
+    def __rshift__(self, other):
+        return self.body.prim("shr", self, other)
 
     def __invert__(self):
         return self.body.prim("logical_not" if self.dtype is dtypes.bool else "bit_not", self)
@@ -165,10 +224,10 @@ class Body:
         self.indirects: dict[str, Value] = {}
         self.uses: dict[Expr, tuple[Value, ...]] = {}
         self.checks: list[Check] = []
-        self.bounds: Bounds | None = None                   # what is known of the axes
-        self.ordinal = 0                                    # draw number of the random node at hand
-        self.mask: Value | None = None                      # where what is being built is read at all (None: everywhere)
-        self.looks: list[Value] | None = None               # while somebody listens: the checked values of a formula
+        self.bounds: Bounds | None = None  # what is known of the axes
+        self.ordinal = 0  # draw number of the random node at hand
+        self.mask: Value | None = None  # where what is being built is read at all (None: everywhere)
+        self.looks: list[Value] | None = None  # while somebody listens: the checked values of a formula
 
     # -- leaves
 
@@ -320,7 +379,7 @@ class Body:
         """`b`, after a check that it is not zero: a check of an index that is 0 where all is well, and is added."""
         if b.op == "const" and b.attrs or b.op == "index" and self.bounds and self.bounds.nonnegative(b.attrs - 1):
             return b
-        zero = self.prim("eq", b, 0)                        # as a masked read's divisor is where nothing is read
+        zero = self.prim("eq", b, 0)  # as a masked read's divisor is where nothing is read
         zero = zero if self.mask is None else self.prim("logical_and", self.mask, zero)
         return self.prim("add", b, self.cast(self.index(self.refused(zero, "ZeroDivisionError")), b.dtype))
 
@@ -359,8 +418,9 @@ class Body:
             dtype = dtypes.get_default_dtype()
         elif dtype is dtypes.bool and any(isinstance(a, (int, SymInt)) and not isinstance(a, bool) for a in args):
             dtype = dtypes.int64
-        return tuple(self.cast(a, dtype) if isinstance(a, (Value, SymInt, SymFloat, Expr)) else self.const(a, dtype)
-                     for a in args)
+        return tuple(
+            self.cast(a, dtype) if isinstance(a, (Value, SymInt, SymFloat, Expr)) else self.const(a, dtype) for a in args
+        )
 
     def arithmetic_operands(self, name: str, values: tuple[Value, ...], result: Any) -> tuple[Value, ...]:
         """Floating functions of integers compute in the default floating type; logical functions take booleans."""
@@ -382,8 +442,9 @@ class Body:
             source = value.args[0]
             if source.dtype is dtype and dtype.is_floating_point:
                 return source
-        if value.op == "cast" and (widens(value.args[0].dtype, value.dtype) or dtype is dtypes.bool and keeps_zero(
-                value.args[0].dtype, value.dtype)):
+        if value.op == "cast" and (
+            widens(value.args[0].dtype, value.dtype) or dtype is dtypes.bool and keeps_zero(value.args[0].dtype, value.dtype)
+        ):
             return self.cast(value.args[0], dtype)
         return self.make("cast", (value,), dtype)
 
@@ -455,6 +516,7 @@ COMPARISONS = {"ge": (True, False), "gt": (True, True), "lt": (False, True), "le
 
 # -- types and numbers
 
+
 def as_number(number: Number, dtype: Any) -> Number:
     """A Python number with the kind of `dtype`; whole numbers wrap around, others become what eager's cast makes of them."""
     if dtype is dtypes.bool:
@@ -469,8 +531,9 @@ def as_number(number: Number, dtype: Any) -> Number:
 
 
 def is_number(value: Value, number: Number) -> bool:
-    return value.op == "const" and value.attrs == number and not isinstance(value.attrs, bool) \
-        and math.copysign(1, value.attrs) > 0
+    return (
+        value.op == "const" and value.attrs == number and not isinstance(value.attrs, bool) and math.copysign(1, value.attrs) > 0
+    )
 
 
 def boolean_identity(name: str, a: Value, b: Value) -> Value | None:
@@ -547,13 +610,14 @@ def strides_of(e: Expr) -> tuple[dict[str, ExprLike], frozenset[str]]:
         elif names:
             name, k = names[0]
             factor: ExprLike = c
-            for other, power in monomial[:k] + monomial[k + 1:]:
+            for other, power in monomial[:k] + monomial[k + 1 :]:
                 factor = from_atom(other) ** power * factor
             factors[name] = plain(factors[name] + factor) if name in factors else factor
     return factors, frozenset(tangled)
 
 
 # -- walking and rewriting
+
 
 def reachable(roots: Iterable[Value], seen: dict[Value, None] | None = None) -> list[Value]:
     """All values that `roots` need, arguments before users."""
@@ -574,8 +638,13 @@ class Rewriter:
     value to use instead, or None to keep it.
     """
 
-    def __init__(self, body: Body, mapping: dict[str, ExprLike], leaf: Callable[[Value], Value | None] | None = None,
-                 tidy: Callable[[ExprLike], ExprLike] | None = None):
+    def __init__(
+        self,
+        body: Body,
+        mapping: dict[str, ExprLike],
+        leaf: Callable[[Value], Value | None] | None = None,
+        tidy: Callable[[ExprLike], ExprLike] | None = None,
+    ):
         self.body, self.mapping, self.leaf, self.tidy = body, mapping, leaf, tidy
         self.done: dict[int, Value] = {}
         self.exprs: dict[Any, ExprLike] = {}

@@ -65,7 +65,7 @@ class Calls(Sizes):
 
     def __init__(self, lowering: Any, node: Node):
         self.lowering, self.node = lowering, node
-        self.nodes: dict[int, Node] = {}        # id of a region -> the node that it shows
+        self.nodes: dict[int, Node] = {}  # id of a region -> the node that it shows
         self.args = [self.argument(a) for a in node.target.bind(node.args, {})]
 
     def argument(self, a: Any) -> Any:
@@ -134,8 +134,9 @@ def native_call(lowering: Any, node: Node, origins: tuple) -> ExternCall | GemmK
         return convolution(lowering, node, calls[0], origins)
     buffers = {id(out.buffer): lowering.filled(key) for out, key in zip(outs, keys)}
     calls = tuple(swapped(call, buffers) for call in calls)
-    return ExternCall(lowering.unique("k_" + node.name), op, tuple(context.args), tuple(buffers.values()), None, origins,
-                      calls=calls)
+    return ExternCall(
+        lowering.unique("k_" + node.name), op, tuple(context.args), tuple(buffers.values()), None, origins, calls=calls
+    )
 
 
 def convolution(lowering: Any, node: Node, call: Conv, origins: tuple) -> GemmKernel:
@@ -160,8 +161,21 @@ def convolution(lowering: Any, node: Node, call: Conv, origins: tuple) -> GemmKe
     step = Step((*batch, m, n), (Store(buffer, index, body.cast(made, buffer.dtype)),))
     a = Operand(call.weight.buffer, (*(0 for _ in batch), k.extent, 1), call.weight.offset)
     b = Operand(call.x.buffer, (*(call.x.strides[0] for _ in batch), 0, 0), call.x.offset)
-    return GemmKernel(lowering.unique("k_" + node.name), batch, m, n, k, a, b, compute, step, acc, "conv", origins,
-                      call=replace(call, bias=None))
+    return GemmKernel(
+        lowering.unique("k_" + node.name),
+        batch,
+        m,
+        n,
+        k,
+        a,
+        b,
+        compute,
+        step,
+        acc,
+        "conv",
+        origins,
+        call=replace(call, bias=None),
+    )
 
 
 def unflattened(at: ExprLike, sizes: list) -> tuple:
@@ -175,9 +189,11 @@ def unflattened(at: ExprLike, sizes: list) -> tuple:
 
 def swapped(call: Any, buffers: dict[int, Buffer]) -> Any:
     """The call with the real outputs, or places in them, for those that the rule saw."""
+
     def swap(x: Any) -> Any:
         if isinstance(x, tuple):
             return tuple(map(swap, x))
         made = buffers.get(id(x.buffer)) if isinstance(x, View) else None
         return x if made is None else View(made, made.sizes, made.strides, x.offset)
+
     return replace(call, **{name: swap(value) for name, value in vars(call).items()})

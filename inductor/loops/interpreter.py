@@ -26,7 +26,7 @@ from ...runtime.errors import CheckFailed, InternalError
 from .body import Buffer, Value
 from .ir import Axis, ExternCall, GemmKernel, Kernel, LoopKernel, Operand, Program, ScatterKernel, Step, Store, View
 
-Memory = np.ndarray          # the bytes of a buffer, one-dimensional uint8
+Memory = np.ndarray  # the bytes of a buffer, one-dimensional uint8
 
 
 def run(program: Program, inputs: Sequence[Any], scalars: Mapping[str, Any] | None = None, arena: bool = True) -> list[Any]:
@@ -75,7 +75,7 @@ class Machine:
         bytes_ = self.size(buffer.extent()) * buffer.dtype.itemsize
         if self.use_arena and buffer.name in self.program.arena:
             start = self.size(self.program.arena[buffer.name])
-            return self.home(buffer, block)[start:start + bytes_]
+            return self.home(buffer, block)[start : start + bytes_]
         return garbage(bytes_)
 
     def home(self, buffer: Buffer, block: Memory) -> Memory:
@@ -91,7 +91,7 @@ class Machine:
         if array.shape != sizes or array.dtype != buffer.dtype.numpy or (moved and array.size):
             raise InternalError(f"{buffer.text()} was given {array.dtype}{list(array.shape)} with byte strides {array.strides}")
         extent = 0 if array.size == 0 else sum((n - 1) * s for n, s in zip(sizes, strides)) + array.itemsize
-        array = array.view(np.uint8) if array.itemsize == 1 else array         # numpy's interface has no name for float8
+        array = array.view(np.uint8) if array.itemsize == 1 else array  # numpy's interface has no name for float8
         flat = np.lib.stride_tricks.as_strided(array, shape=(extent // array.itemsize,), strides=(array.itemsize,))
         return flat.view(np.uint8)
 
@@ -137,8 +137,10 @@ class Machine:
 
     def convolution(self, kernel: GemmKernel) -> None:
         call = kernel.call
-        x, weight = (self.region(replace(view, buffer=operand.buffer)).astype(kernel.compute.numpy)
-                     for view, operand in ((call.x, kernel.b), (call.weight, kernel.a)))
+        x, weight = (
+            self.region(replace(view, buffer=operand.buffer)).astype(kernel.compute.numpy)
+            for view, operand in ((call.x, kernel.b), (call.weight, kernel.a))
+        )
         numbers = (tuple(map(self.size, n)) for n in (call.stride, call.padding, call.dilation))
         made = convolution(x, weight, None, *numbers, False, (0,) * len(call.stride), call.groups)
         sizes = [self.size(axis.extent) for axis in kernel.epilogue.axes]
@@ -146,8 +148,13 @@ class Machine:
 
     def operand(self, operand: Operand, axes: tuple[Axis, ...], compute: Any) -> np.ndarray:
         shape = tuple(self.size(axis.extent) for axis in axes)
-        view = strided(self.memory[operand.buffer], operand.buffer.dtype.numpy, shape,
-                       tuple(map(self.size, operand.strides)), self.size(operand.offset))
+        view = strided(
+            self.memory[operand.buffer],
+            operand.buffer.dtype.numpy,
+            shape,
+            tuple(map(self.size, operand.strides)),
+            self.size(operand.offset),
+        )
         return view.astype(compute.numpy, copy=False)
 
     def scatter(self, kernel: ScatterKernel) -> None:
@@ -238,8 +245,15 @@ class Nest:
     `accs` hold one element for each outer point; with `whole` (a template's product) one for each point of the step.
     """
 
-    def __init__(self, machine: Machine, outer: tuple[Axis, ...], step: Step, accs: dict[str, np.ndarray],
-                 scratch: dict[Buffer, Scratch], whole: bool = False):
+    def __init__(
+        self,
+        machine: Machine,
+        outer: tuple[Axis, ...],
+        step: Step,
+        accs: dict[str, np.ndarray],
+        scratch: dict[Buffer, Scratch],
+        whole: bool = False,
+    ):
         self.machine, self.step, self.accs, self.scratch, self.whole = machine, step, accs, scratch, whole
         self.axes = (*outer, *step.axes)
         self.inner = len(step.axes)
@@ -275,7 +289,7 @@ class Nest:
             read = strided(memory, load.buffer.dtype.numpy, shape, *strides)
             return read.copy() if self.writes(memory) else read
         data = memory.view(load.buffer.dtype.numpy)
-        if not data.size:                           # (no step of the loop reads it)
+        if not data.size:  # (no step of the loop reads it)
             return np.zeros((1,) * len(self.shape), data.dtype)
         return data[self.offsets(linear)]
 
@@ -327,7 +341,7 @@ class Nest:
         scalars = self.machine.scalars
         found = scalars[value.attrs] if value.attrs in scalars else self.machine.env[value.attrs]
         if isinstance(found, int) and value.dtype is dtypes.int64:
-            found = (found + 2**63) % 2**64 - 2**63          # seeds are unsigned
+            found = (found + 2**63) % 2**64 - 2**63  # seeds are unsigned
         return np.asarray(found, dtype=value.dtype.numpy)
 
     def indirect(self, value: Value) -> np.ndarray:
@@ -355,9 +369,11 @@ class Nest:
     # -- effects
 
     def reduce(self, reduce) -> None:
-        shape, outer = self.shape, self.shape[:len(self.shape) - self.inner]
-        flat = [np.broadcast_to(self.found[v.id], shape).reshape(*outer, int(np.prod(shape[len(outer):], dtype=np.int64)))
-                for v in reduce.values]
+        shape, outer = self.shape, self.shape[: len(self.shape) - self.inner]
+        flat = [
+            np.broadcast_to(self.found[v.id], shape).reshape(*outer, int(np.prod(shape[len(outer) :], dtype=np.int64)))
+            for v in reduce.values
+        ]
         results = combine(reduce.combine, flat)
         for name, result, dtype in zip(reduce.names, results, reduce.dtypes, strict=True):
             self.accs[name] = np.asarray(result).astype(dtype.numpy, copy=False)
@@ -391,6 +407,7 @@ EVALUATE = {op: getattr(Nest, op) for op in ("load", "index", "const", "acc", "s
 
 
 # -- numpy
+
 
 def garbage(bytes_: int) -> Memory:
     """Fresh memory whose content nothing may depend on."""

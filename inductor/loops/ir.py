@@ -18,9 +18,30 @@ from ...runtime.dataclass import data
 from ...runtime.errors import InternalError
 from .body import Body, Buffer, Check, Indirect, Load, Rewriter, Value, index_var, reachable, strides_of
 
-__all__ = ["Axis", "Body", "Buffer", "Check", "ExternCall", "GemmKernel", "Indirect", "Kernel", "Load", "LoopKernel", "Operand",
-           "Origin", "Program", "Reduce", "Rewriter", "ScatterKernel", "Step", "Store", "Symbol", "Value", "View",
-           "reachable"]
+__all__ = [
+    "Axis",
+    "Body",
+    "Buffer",
+    "Check",
+    "ExternCall",
+    "GemmKernel",
+    "Indirect",
+    "Kernel",
+    "Load",
+    "LoopKernel",
+    "Operand",
+    "Origin",
+    "Program",
+    "Reduce",
+    "Rewriter",
+    "ScatterKernel",
+    "Step",
+    "Store",
+    "Symbol",
+    "Value",
+    "View",
+    "reachable",
+]
 
 
 @data
@@ -285,6 +306,7 @@ class Program:
 
 # -- questions about kernels
 
+
 def row_major(sizes: tuple) -> tuple:
     """The strides of contiguous memory."""
     strides, step = [], 1
@@ -383,6 +405,7 @@ def step_bounds(outer: tuple[Axis, ...], step: Step) -> Bounds:
 
 # -- printing
 
+
 def _lies(program: Program, name: str) -> str:
     home = program.homes.get(name)
     if name in program.arena:
@@ -393,8 +416,9 @@ def _lies(program: Program, name: str) -> str:
 def _program_lines(program: Program) -> Iterator[str]:
     yield f"program {program.name}"
     for symbol in (*program.symbols, *program.floats):
-        yield f"  symbol {symbol.name} = inputs[{symbol.input}].{symbol.what}" + \
-            ("" if symbol.what in ("value", "offset") else f"[{symbol.dim}]")
+        yield f"  symbol {symbol.name} = inputs[{symbol.input}].{symbol.what}" + (
+            "" if symbol.what in ("value", "offset") else f"[{symbol.dim}]"
+        )
     if program.scalars:
         yield f"  scalars {', '.join(program.scalars)}"
     for buffer in program.buffers:
@@ -434,8 +458,10 @@ def _header(kernel: Kernel) -> str:
         return f"kernel {kernel.name}: for each {_axes(kernel.outer) or 'call'} vector={kernel.vector}"
     if isinstance(kernel, GemmKernel):
         batch = f"{_axes(kernel.batch)}; " if kernel.batch else ""
-        return (f"{kernel.template} {kernel.name}: {batch}{_axes((kernel.m, kernel.n, kernel.k))} "
-                f"{_operand(kernel.a)} @ {_operand(kernel.b)} in {kernel.compute.name}")
+        return (
+            f"{kernel.template} {kernel.name}: {batch}{_axes((kernel.m, kernel.n, kernel.k))} "
+            f"{_operand(kernel.a)} @ {_operand(kernel.b)} in {kernel.compute.name}"
+        )
     if isinstance(kernel, ScatterKernel):
         init = "zeros" if kernel.init is None else kernel.init.name
         return f"scatter {kernel.name}: {kernel.target.name} = {init}, then {kernel.store.mode}"
@@ -498,6 +524,7 @@ def _value_text(value: Value, names: dict[int, str]) -> str:
 
 
 # -- checking
+
 
 class Verifier:
     """Walks a program in execution order with what has been written so far."""
@@ -562,15 +589,19 @@ class Verifier:
         for reduce in step.reduces:
             self.check_reduce(reduce)
         for store in step.stores:
-            self.require(store.value.dtype is store.buffer.dtype,
-                         f"{store.buffer.name} of {store.buffer.dtype.name} is given {store.value.dtype.name}")
+            self.require(
+                store.value.dtype is store.buffer.dtype,
+                f"{store.buffer.name} of {store.buffer.dtype.name} is given {store.value.dtype.name}",
+            )
             self.check_index(store.buffer, store.index, scope, bounds, masked=False)
 
     def check_reduce(self, reduce: Reduce) -> None:
         info = COMBINES.get(reduce.combine)
         self.require(info is not None, f"unknown combine {reduce.combine!r}")
-        self.require(len(reduce.names) == len(reduce.dtypes) == info.n_outputs,
-                     f"{reduce.combine} has {info.n_outputs} accumulators, not {len(reduce.names)}")
+        self.require(
+            len(reduce.names) == len(reduce.dtypes) == info.n_outputs,
+            f"{reduce.combine} has {info.n_outputs} accumulators, not {len(reduce.names)}",
+        )
 
     def check_value(self, value: Value, scope: set[str], accs: set[str], bounds: Bounds) -> None:
         if value.op == "acc":
@@ -599,8 +630,10 @@ class Verifier:
                 size = plain(size)
                 inside = low > -1 and (not isinstance(size, int) or high < size)
                 empty = any(plain(extent) == 0 for extent in self.extents()) or size == 0
-                self.require(inside or empty or not self.surely_outside(e, low, high, size, bounds),
-                             f"{_place(buffer, index)}: {e} may be {low}..{high}, outside of [0, {size})")
+                self.require(
+                    inside or empty or not self.surely_outside(e, low, high, size, bounds),
+                    f"{_place(buffer, index)}: {e} may be {low}..{high}, outside of [0, {size})",
+                )
 
     def extents(self) -> list[ExprLike]:
         return [a.extent for a in outer_axes(self.kernel)] + [a.extent for s in steps(self.kernel) for a in s.axes]
@@ -626,7 +659,9 @@ class Verifier:
             place = plain(load.buffer.linear(load.index))
             row = row_of(place, step.axes)
             wrote = [(at, plain(s.buffer.linear(s.index))) for at, s in own]
-            self.require(all(e == place or at is not step and row is not None and row == row_of(e, at.axes) for at, e in wrote),
-                         f"{_place(load.buffer, load.index)} is read where the kernel writes another place of it")
+            self.require(
+                all(e == place or at is not step and row is not None and row == row_of(e, at.axes) for at, e in wrote),
+                f"{_place(load.buffer, load.index)} is read where the kernel writes another place of it",
+            )
             stored = load.buffer in self.written or any(s.buffer == load.buffer for at in before for s in at.stores)
             self.require(stored, f"{load.buffer.name} is read before it is written")

@@ -28,19 +28,57 @@ from ...runtime.errors import InternalError, Unsupported
 from .body import Body, Buffer, Rewriter, Value, is_zero, reachable, strides_of
 from .extern_kernels import geometry, has_kernel, native_call, raw_buffer, rows_of
 from .ir import (
-    Axis, ExternCall, GemmKernel, Kernel, LoopKernel, Operand, Origin, Program, Reduce, ScatterKernel, Step, Store, Symbol,
-    View, outer_axes, row_major, step_bounds, steps,
+    Axis,
+    ExternCall,
+    GemmKernel,
+    Kernel,
+    LoopKernel,
+    Operand,
+    Origin,
+    Program,
+    Reduce,
+    ScatterKernel,
+    Step,
+    Store,
+    Symbol,
+    View,
+    outer_axes,
+    row_major,
+    step_bounds,
+    steps,
 )
 
 # The budget of inlining: work is in units of one addition per element, a load counts apart.
-WORK = {"exp": 10, "log": 10, "log2": 10, "log1p": 12, "expm1": 12, "tanh": 12, "erf": 14, "sin": 12, "cos": 12,
-        "tan": 16, "pow": 20, "philox": 40, "truediv": 3, "sqrt": 3, "rsqrt": 3, "floordiv": 6, "mod": 6,
-        "cast": 0, "index": 0, "const": 0, "scalar": 0, "acc": 0, "load": 0}
-MAX_BODY = 120              # values of an inlined expression
-CHEAP_WORK = 6              # work that may be done again by every user, where it costs no traffic
-SMALL_PART = 4              # a load of fewer elements than 1/4 of the value's counts as no traffic
-MAX_SPACES = 120            # ways to find the axes of an index among those of a kernel
-DEAR_WORK = 10              # work that is not repeated along a broadcast
+WORK = {
+    "exp": 10,
+    "log": 10,
+    "log2": 10,
+    "log1p": 12,
+    "expm1": 12,
+    "tanh": 12,
+    "erf": 14,
+    "sin": 12,
+    "cos": 12,
+    "tan": 16,
+    "pow": 20,
+    "philox": 40,
+    "truediv": 3,
+    "sqrt": 3,
+    "rsqrt": 3,
+    "floordiv": 6,
+    "mod": 6,
+    "cast": 0,
+    "index": 0,
+    "const": 0,
+    "scalar": 0,
+    "acc": 0,
+    "load": 0,
+}
+MAX_BODY = 120  # values of an inlined expression
+CHEAP_WORK = 6  # work that may be done again by every user, where it costs no traffic
+SMALL_PART = 4  # a load of fewer elements than 1/4 of the value's counts as no traffic
+MAX_SPACES = 120  # ways to find the axes of an index among those of a kernel
+DEAR_WORK = 10  # work that is not repeated along a broadcast
 
 
 def lower(graph: Graph, name: str = "graph", takes: Callable[[tuple], bool] | None = None) -> Program:
@@ -106,22 +144,28 @@ class Lowering:
         self.buffers: list[Buffer] = []
         self.kernels: list[Kernel] = []
         self.constants: dict[str, Tensor] = {}
-        self.loaders: dict[Any, Loader] = {}                # (node, output number) -> how to read it
-        self.homes: dict[Any, Buffer] = {}                  # (node, output number) -> where it lies, when it does
-        self.copies: dict[Any, View] = {}                   # row-major copies for calls of the runtime
-        self.products: dict[str, Node] = {}                 # buffers that matrix products fill
+        self.loaders: dict[Any, Loader] = {}  # (node, output number) -> how to read it
+        self.homes: dict[Any, Buffer] = {}  # (node, output number) -> where it lies, when it does
+        self.copies: dict[Any, View] = {}  # row-major copies for calls of the runtime
+        self.products: dict[str, Node] = {}  # buffers that matrix products fill
         self.memo: dict[tuple, Any] = {}
         self.bounds = self.body.bounds = Bounds({})
         self.tidied: dict[Expr, ExprLike] = {}
-        self.called: set[Node] = set()                      # those that the runtime's kernels compute
+        self.called: set[Node] = set()  # those that the runtime's kernels compute
         self.axis_names: dict[tuple, str] = {}
         self.axes: dict[str, Axis] = {}
-        self.looks: list[tuple[int, Node, Value]] = []      # (kernels made before, whose, an index that must be looked at)
+        self.looks: list[tuple[int, Node, Value]] = []  # (kernels made before, whose, an index that must be looked at)
         self.used_names: set[str] = set()
 
     def nodes(self) -> None:
-        self.called = {n for n in self.graph.calls if n.is_op and n.target.call_rule is not None
-                       and n.target.kind in LOWER and has_kernel(n.target, values_of(n.args), n.value, self.takes)}
+        self.called = {
+            n
+            for n in self.graph.calls
+            if n.is_op
+            and n.target.call_rule is not None
+            and n.target.kind in LOWER
+            and has_kernel(n.target, values_of(n.args), n.value, self.takes)
+        }
         for node in self.graph.nodes:
             if node.op != "output":
                 LOWER_NODE[node.op](self, node)
@@ -131,9 +175,19 @@ class Lowering:
         self.add_looks()
         symbols, floats = self.symbols()
         self.refuse_unknown_sizes({s.name for s in symbols})
-        return Program(buffers=tuple(self.buffers), kernels=tuple(self.kernels), inputs=self.inputs(), outputs=outputs,
-                       symbols=symbols, floats=floats, scalars=self.scalars(), constants=self.constants,
-                       draws=self.graph.draws or 0, checks=tuple(self.body.checks), name=self.name)
+        return Program(
+            buffers=tuple(self.buffers),
+            kernels=tuple(self.kernels),
+            inputs=self.inputs(),
+            outputs=outputs,
+            symbols=symbols,
+            floats=floats,
+            scalars=self.scalars(),
+            constants=self.constants,
+            draws=self.graph.draws or 0,
+            checks=tuple(self.body.checks),
+            name=self.name,
+        )
 
     # -- the interface of the program
 
@@ -161,8 +215,11 @@ class Lowering:
         for buffer in self.buffers:
             names = {n for e in buffer.sizes if isinstance(e, Expr) for n in e.free_names()}
             if names - known:
-                raise Unsupported("data-dependent size", f"the size of {buffer.text()} depends on data",
-                                  "compute it outside of the compiled function, or use a mask of fixed size")
+                raise Unsupported(
+                    "data-dependent size",
+                    f"the size of {buffer.text()} depends on data",
+                    "compute it outside of the compiled function, or use a mask of fixed size",
+                )
 
     def scalars(self) -> tuple[str, ...]:
         return ("seed", "base") if any(n.draw is not None for n in self.graph.nodes) else ()
@@ -305,7 +362,7 @@ class Lowering:
         """index -> value, by the record's loop over the operands' loaders."""
         op, body, memo = node.target, self.body, self.memo
         view, made = op.kind is Kind.VIEW, self.value((node, number))
-        if nothing(made.shape):                 # no element is ever asked for; sizes of 0 divide nothing
+        if nothing(made.shape):  # no element is ever asked for; sizes of 0 divide nothing
             return lambda index, mask, other: body.const(0 if mask is None else other, made.dtype)
 
         def fetch(index: tuple, mask: Value | None, other: Any) -> Value:
@@ -321,6 +378,7 @@ class Lowering:
                 body.mask, body.looks = around
             value = result[number] if several else result
             return value if mask is None else body.where(mask, value, body.const(other, value.dtype))
+
         return fetch
 
     def generic(self, key: tuple) -> tuple[tuple[Axis, ...], tuple, Value]:
@@ -410,7 +468,7 @@ class Lowering:
         """The indices and divisors of a call that are not proved right, at every point of its own space."""
         op, args, body = node.target, self.args(node), self.body
         if any(is_zero(expr_of(n)) for t in indices_of(node) for n in t.shape):
-            return []                                           # (the index is 0 then at every point, of which there are none)
+            return []  # (the index is 0 then at every point, of which there are none)
         if op.kind is Kind.REDUCE:
             *_, index, _, r = self.reduction_space(node, args, tuple(op.ranges(*args)))
         else:
@@ -441,8 +499,9 @@ class Lowering:
 
     def axes_of(self, value: Value) -> tuple[Axis, ...]:
         """The axes that a value depends on, in the order of their positions."""
-        exprs = [e for v in reachable((value,)) if v.op in ("load", "index")
-                 for e in (v.attrs.index if v.op == "load" else (v.attrs,))]
+        exprs = [
+            e for v in reachable((value,)) if v.op in ("load", "index") for e in (v.attrs.index if v.op == "load" else (v.attrs,))
+        ]
         names = {name for e in exprs if isinstance(e, Expr) for name in e.free_names()}
         return tuple(axis for axis in self.axes.values() if axis.name in names)
 
@@ -524,8 +583,11 @@ class Lowering:
     def wanted(self, key: tuple) -> bool:
         """Whether anything reads this output (the first one always counts)."""
         node, number = key
-        return key in self.output_keys or len(node.target.outputs) == 1 or \
-            any(u.target is operator.getitem and u.args[1] == number for u in node.users)
+        return (
+            key in self.output_keys
+            or len(node.target.outputs) == 1
+            or any(u.target is operator.getitem and u.args[1] == number for u in node.users)
+        )
 
     # -- scatters
 
@@ -636,11 +698,17 @@ class Lowering:
         self.products[buffer.name] = node
         acc = "product_" + node.name
         value = self.body.cast(self.body.acc(acc, compute), buffer.dtype)
-        index = (*batch_index, *((0 if is_one(m.extent) else m.var,) if rows else ()),
-                 *((0 if is_one(n.extent) else n.var,) if columns else ()))
+        index = (
+            *batch_index,
+            *((0 if is_one(m.extent) else m.var,) if rows else ()),
+            *((0 if is_one(n.extent) else n.var,) if columns else ()),
+        )
         step = Step((*outer, m, n), (Store(buffer, index, value),))
-        self.kernels.append(GemmKernel(self.unique("k_" + node.name), outer, m, n, k, a_operand, b_operand, compute, step,
-                                       acc, "gemm", origins(node)))
+        self.kernels.append(
+            GemmKernel(
+                self.unique("k_" + node.name), outer, m, n, k, a_operand, b_operand, compute, step, acc, "gemm", origins(node)
+            )
+        )
 
 
 def single_element(body: Body, combine: str, value: Value) -> tuple[Value, ...]:
@@ -649,15 +717,21 @@ def single_element(body: Body, combine: str, value: Value) -> tuple[Value, ...]:
         return value, body.const(0, dtypes.int64)
     if combine == "welford":
         return value, body.const(0, value.dtype), body.const(1, value.dtype)
-    return body.cast(value, dtypes.bool) if combine in ("any", "all") else value,
+    return (body.cast(value, dtypes.bool) if combine in ("any", "all") else value,)
 
 
 LOWER_NODE = {"placeholder": Lowering.placeholder, "get_attr": Lowering.get_attr, "call_function": Lowering.call}
-LOWER = {Kind.MAP: Lowering.map, Kind.VIEW: Lowering.map, Kind.RANDOM: Lowering.map, Kind.REDUCE: Lowering.reduce,
-         Kind.SCATTER: Lowering.scatter}
+LOWER = {
+    Kind.MAP: Lowering.map,
+    Kind.VIEW: Lowering.map,
+    Kind.RANDOM: Lowering.map,
+    Kind.REDUCE: Lowering.reduce,
+    Kind.SCATTER: Lowering.scatter,
+}
 
 
 # -- questions
+
 
 def addressing(body: Body, step: Step, bounds: Bounds) -> list[Value]:
     """The indirect values of a step that are left when its places in memory are offsets: an index into a dimension of one
@@ -672,7 +746,7 @@ def addressing(body: Body, step: Step, bounds: Bounds) -> list[Value]:
         if value.id not in found:
             found[value.id] = value
             load = value.attrs
-            stack += [*value.args[:load.masked], *named(load)] if value.op == "load" else value.args
+            stack += [*value.args[: load.masked], *named(load)] if value.op == "load" else value.args
     return [v for v in found.values() if v.op == "indirect"]
 
 
@@ -747,7 +821,7 @@ def tensors_of(node: Node) -> Iterator[Tensor]:
             yield x
 
 
-SYMBOL = 512                # a symbolic size, where a size only steers a choice
+SYMBOL = 512  # a symbolic size, where a size only steers a choice
 
 
 def hint(e: ExprLike) -> int:
@@ -791,7 +865,7 @@ def is_gemm(node: Node) -> bool:
 
 def aligned(batch_index: tuple, shape: tuple) -> tuple:
     """The batch part of the index into an operand that is broadcast to the batch."""
-    tail = batch_index[len(batch_index) - len(shape):]
+    tail = batch_index[len(batch_index) - len(shape) :]
     return tuple(0 if is_one(n) else e for n, e in zip(shape, tail))
 
 

@@ -46,8 +46,7 @@ def observe(run: Callable, inputs: Sequence) -> Shown:
 
 
 def copy_inputs(inputs: Sequence) -> tuple[list, list]:
-    """(leaves, arguments): equal tensors in memory of their own; one that was computed is computed again, from a leaf.
-    """
+    """(leaves, arguments): equal tensors in memory of their own; one that was computed is computed again, from a leaf."""
     leaves, copies = [], []
     for x in inputs:
         if not isinstance(x, Tensor):

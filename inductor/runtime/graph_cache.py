@@ -40,9 +40,25 @@ FORMAT = 1
 SUFFIX = ".graph"
 SETTINGS = ("optimize", "keep_half_rounding", "kernel_times", "threads")
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
-CLASSES = {kind.__name__: kind for kind in (
-    schemas.ViewStep, schemas.Fresh, schemas.IsInput, schemas.ViewOfInput, schemas.ViewOfOutput, schemas.Mutation, schemas.Slot,
-    schemas.Outline, schemas.Crossing, schemas.Launch, schemas.Region, schemas.Number, schemas.EagerCall, Relation)}
+CLASSES = {
+    kind.__name__: kind
+    for kind in (
+        schemas.ViewStep,
+        schemas.Fresh,
+        schemas.IsInput,
+        schemas.ViewOfInput,
+        schemas.ViewOfOutput,
+        schemas.Mutation,
+        schemas.Slot,
+        schemas.Outline,
+        schemas.Crossing,
+        schemas.Launch,
+        schemas.Region,
+        schemas.Number,
+        schemas.EagerCall,
+        Relation,
+    )
+}
 COMPARISONS = {f.__name__: f for f in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)}
 
 
@@ -77,8 +93,9 @@ def own(op: Op) -> tuple:
     """Records of this package are known by name; those of programs may mean something else tomorrow."""
     functions = (op.fn, op.meta_rule, op.draws, op.call_rule, *op.kernels.values())
     package = __package__.partition(".")[0]
-    if OPS.get(op.name, op) is not op or any(getattr(f, "__module__", package).partition(".")[0] != package
-                                             for f in functions if f is not None):
+    if OPS.get(op.name, op) is not op or any(
+        getattr(f, "__module__", package).partition(".")[0] != package for f in functions if f is not None
+    ):
         raise NotStored(f"the record {op.name}, which is not of this package")
     return tagged("op", op.name)
 
@@ -195,17 +212,30 @@ ATOMS = {"floordiv": E.floordiv, "mod": E.mod, "max": E.maximum, "min": E.minimu
 def about(graph: Graph, inputs: Sequence, options: dict) -> str:
     """Everything that the passes read, besides this package."""
     needs = [x.requires_grad if isinstance(x, Tensor) else None for x in inputs]
-    given = (FORMAT, toolchain.identity(), toolchain.isa(), native.isa(), os.cpu_count(),
-             dtypes.get_default_dtype().name, [getattr(config, name) for name in SETTINGS], sorted(options.items()))
+    given = (
+        FORMAT,
+        toolchain.identity(),
+        toolchain.isa(),
+        native.isa(),
+        os.cpu_count(),
+        dtypes.get_default_dtype().name,
+        [getattr(config, name) for name in SETTINGS],
+        sorted(options.items()),
+    )
     known = None if graph.env is None else knowledge(graph.env)
     return repr((given, needs, known, program(graph)))
 
 
 def knowledge(env: ShapeEnv) -> tuple:
     """Symbols, the values they had, and what is known of them."""
-    return ([(s.name, s.hint, s.kind) for s in env.symbols.values()], [(op, expression(e)) for op, e in env._facts],
-            sorted(env._ranges.items()), [(name, expression(e)) for name, e in sorted(env._replaced.items())],
-            list(env.specialised_floats.items()), list(map(encode, env.float_guards)))
+    return (
+        [(s.name, s.hint, s.kind) for s in env.symbols.values()],
+        [(op, expression(e)) for op, e in env._facts],
+        sorted(env._ranges.items()),
+        [(name, expression(e)) for name, e in sorted(env._replaced.items())],
+        list(env.specialised_floats.items()),
+        list(map(encode, env.float_guards)),
+    )
 
 
 def program(graph: Graph) -> list:
@@ -215,8 +245,21 @@ def program(graph: Graph) -> list:
     for node in graph.nodes:
         value = graph.constants[node.target] if node.op == "get_attr" else node.value
         line = (os.path.basename(node.stack[-1][0]), *node.stack[-1][1:]) if node.stack else None
-        rows.append((node.op, node.name, _target(node), _arguments(node.args), _value(value, memory), node.grad, node.draw,
-                     node.tag, node.source, line, getattr(node.stack, "regions", ())))
+        rows.append(
+            (
+                node.op,
+                node.name,
+                _target(node),
+                _arguments(node.args),
+                _value(value, memory),
+                node.grad,
+                node.draw,
+                node.tag,
+                node.source,
+                line,
+                getattr(node.stack, "regions", ()),
+            )
+        )
     return rows
 
 
@@ -286,8 +329,12 @@ class Shelf:
             if training is not None:
                 _, run = training.made[training.all_reached]
                 trained = (encode(training.first), training.requires, training.reached, list(training.steps), executable(run))
-            data = (*map(encode, (functional.outline, functional.mutated, functional.outputs, functional.structure)),
-                    executable(compiled.forward), trained, self.learned())
+            data = (
+                *map(encode, (functional.outline, functional.mutated, functional.outputs, functional.structure)),
+                executable(compiled.forward),
+                trained,
+                self.learned(),
+            )
         except NotStored as reason:
             log.channel("cache")(f"{self.graph.name} is not stored: {reason}")
             return
@@ -299,9 +346,11 @@ class Shelf:
         if self.env is None:
             return (), (), ()
         guards, floats, compared = self.before
-        return (tuple((encode(g.relation), g.reason) for g in self.env.guards[guards:]),
-                tuple(self.env.specialised_floats.items())[floats:],
-                tuple(map(encode, self.env.float_guards))[compared:])
+        return (
+            tuple((encode(g.relation), g.reason) for g in self.env.guards[guards:]),
+            tuple(self.env.specialised_floats.items())[floats:],
+            tuple(map(encode, self.env.float_guards))[compared:],
+        )
 
     # -- reading
     def load(self) -> CompiledGraph | None:
@@ -363,6 +412,7 @@ class Shelf:
             except NotStored as reason:
                 log.channel("cache")(f"a backward is not stored: {reason}")
             return made
+
         return make
 
 

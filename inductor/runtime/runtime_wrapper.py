@@ -33,7 +33,7 @@ from ..graph.compiler_ops import restride
 if TYPE_CHECKING:
     from ..graph.functionalize import FunctionalGraph
 
-Executable = Callable[[list, int, int], list]           # (inputs, seed, base) -> outputs
+Executable = Callable[[list, int, int], list]  # (inputs, seed, base) -> outputs
 
 
 @data
@@ -61,7 +61,7 @@ class Training:
         self.numbers = {name for name, strides in zip(first.saved, first.strides) if strides is None}
         self.tensors = [name for name in first.saved if name not in self.numbers]
         self.all_reached = frozenset(self.reached)
-        self.plain = not self.numbers and not first.saved_inputs       # what is saved is what the forward gave for it
+        self.plain = not self.numbers and not first.saved_inputs  # what is saved is what the forward gave for it
         made = iter(range(len(self.places)))
         self.origins = None if self.numbers else [(at is not None, next(made) if at is None else at) for _, at in self.places]
         self.ways: dict[frozenset, Way] = {}
@@ -72,7 +72,8 @@ class Training:
         arrays = {name: t._array for name, t in zip(names, results) if isinstance(t, Tensor)}
         seen = [t._array for t in seen if isinstance(t, Tensor)]
         self.shown = frozenset(
-            name for name, a in arrays.items()
+            name
+            for name, a in arrays.items()
             if any(np.may_share_memory(a, b) for b in (*seen, *(x for n, x in arrays.items() if n != name)))
         )
 
@@ -106,7 +107,7 @@ class Way:
         self.plain = not part.sizes and not training.numbers
         self.saved = [training.tensors.index(name) for name in part.saved] if self.plain else []
         self.grads = [training.reached.index(k) for k in part.tangents]
-        strides = part.strides[len(part.strides) - len(part.tangents):]
+        strides = part.strides[len(part.strides) - len(part.tangents) :]
         fixed = all(type(s) is int for each in strides for s in each)
         self.tangents = strides if fixed else None
         self.found = [part.gradients[k] for k in training.requires]
@@ -122,8 +123,9 @@ class Around:
     computes, or the same value again, are put in here. places: per output (made by `run`?, its number there, or among the
     inputs and, behind them, the views); `run` is None where nothing is computed."""
 
-    def __init__(self, run: Executable | None, places: Sequence[tuple[bool, int]],
-                 views: Sequence[ViewOfInput | ViewOfOutput] = ()):
+    def __init__(
+        self, run: Executable | None, places: Sequence[tuple[bool, int]], views: Sequence[ViewOfInput | ViewOfOutput] = ()
+    ):
         self.run, self.places, self.views = run, tuple(places), tuple(views)
         self.overwrites = getattr(run, "overwrites", frozenset())
 
@@ -137,8 +139,10 @@ class Around:
 def views_of(run: Executable) -> tuple[tuple[int, tuple], ...]:
     """What is made around an executable without computing: (number of what it gives, or -2 - that of an input; (op, args) of
     each step)."""
-    return tuple((-2 - view.index if isinstance(view, ViewOfInput) else view.index,
-                  tuple((step.op, step.args) for step in view.chain)) for view in getattr(run, "views", ()))
+    return tuple(
+        (-2 - view.index if isinstance(view, ViewOfInput) else view.index, tuple((step.op, step.args) for step in view.chain))
+        for view in getattr(run, "views", ())
+    )
 
 
 def unwound(run: Executable) -> tuple[Executable | None, list | None]:
@@ -152,8 +156,11 @@ class CompiledGraph:
     """Call it with the captured graph's inputs."""
 
     def __init__(
-        self, functional: FunctionalGraph | KeptFunctional, forward: Executable, training: Training | None = None,
-        constants: tuple = ()
+        self,
+        functional: FunctionalGraph | KeptFunctional,
+        forward: Executable,
+        training: Training | None = None,
+        constants: tuple = (),
     ):
         self.functional, self.forward, self.training, self.constants = functional, forward, training, list(constants)
         self.run = native_of(forward)
@@ -194,8 +201,8 @@ class CompiledGraph:
 
     def attach(self, inputs: list, values: list, seed: int, base: int) -> list:
         """The forward's results with a node on them; these are all that the program sees."""
-        inner = values[:self.inner]
-        Call(self, inputs, seed, base, {}).attach(inner, values[self.inner:])
+        inner = values[: self.inner]
+        Call(self, inputs, seed, base, {}).attach(inner, values[self.inner :])
         return inner
 
     def reserve(self) -> tuple[int, int]:
@@ -211,11 +218,11 @@ class CompiledGraph:
             return tuple(self.forward(list(inputs), 0, 0))
         inputs = [*inputs, *self.constants]
         for k in self.recorded if state.grad else ():
-            check_leaf(inputs[k])                               # what eager refuses has written nothing
+            check_leaf(inputs[k])  # what eager refuses has written nothing
         seed, base, values = self._run(inputs)
-        inner = values[:self.inner]
+        inner = values[: self.inner]
         if self.training is not None and state.grad:
-            Call(self, inputs, seed, base, self._symbols(inputs)).attach(inner, values[self.inner:])
+            Call(self, inputs, seed, base, self._symbols(inputs)).attach(inner, values[self.inner :])
         if self.simple:
             return tuple(inner)
         self._commit(inputs, inner)
@@ -229,7 +236,7 @@ class CompiledGraph:
         try:
             return seed, base, self.run(inputs, seed, base)
         except CheckFailed:
-            self.give_back(base)                                # eager starts again from the same state
+            self.give_back(base)  # eager starts again from the same state
             raise
 
     def _symbols(self, inputs: list) -> dict[str, Any]:
@@ -254,8 +261,7 @@ class CompiledGraph:
                 base = inputs[spec.index] if isinstance(spec, ViewOfInput) else inner[spec.index]
                 outputs.append(replay(spec, base, symbols))
         return map_args(
-            self.functional.structure,
-            lambda v: outputs[v.index] if isinstance(v, Slot) else evaluate_number(v, symbols),
+            self.functional.structure, lambda v: outputs[v.index] if isinstance(v, Slot) else evaluate_number(v, symbols)
         )
 
 
@@ -289,8 +295,15 @@ class Call:
         if repeated(inner, training.reached, inputs):
             own_outputs(inner, training.reached, inputs)
         tensors = results if training.plain else self._saved(results)
-        autograd.attach([inner[k] for k in training.reached], [inputs[k] for k in training.requires], self.backward,
-                        tensors, "CompiledBackward", with_saved=True, facts=self)
+        autograd.attach(
+            [inner[k] for k in training.reached],
+            [inputs[k] for k in training.requires],
+            self.backward,
+            tensors,
+            "CompiledBackward",
+            with_saved=True,
+            facts=self,
+        )
         self.inputs, self.versions = remember(inputs, training.keep_inputs)
 
     def _saved(self, results: list) -> list:
@@ -350,14 +363,14 @@ class Call:
             self._teach(way)
         part = way.part
         arguments = [saved[k] for k in way.saved] if way.plain else self._arguments(part, saved)
-        strides = way.tangents or [self.numbers_of(s) for s in part.strides[len(arguments):]]
+        strides = way.tangents or [self.numbers_of(s) for s in part.strides[len(arguments) :]]
         arguments += [fitted(grads[k], wanted) for k, wanted in zip(way.grads, strides)]
         for k in way.overwrites:
             if not private or part.saved[k] in training.shown:
                 arguments[k] = restride(arguments[k], self.numbers_of(part.strides[k]))
         try:
             values = way.run(arguments, self.seed, self.base)
-        except CheckFailed as failed:                           # no call that could be discarded: it is an error of this one
+        except CheckFailed as failed:  # no call that could be discarded: it is an error of this one
             raise RuntimeError(failed.check) from None
         if needs is None:
             return [None if at is None else values[at] for at in way.found]
@@ -395,8 +408,13 @@ class Call:
         wanted = [k for k, need in zip(training.requires, needs) if need]
         if not roots or not wanted:
             return [None] * len(needs)
-        found = autograd.grad([t for t, _ in roots], [inputs[k] for k in wanted], [g for _, g in roots],
-                              create_graph=create_graph, allow_unused=True)
+        found = autograd.grad(
+            [t for t, _ in roots],
+            [inputs[k] for k in wanted],
+            [g for _, g in roots],
+            create_graph=create_graph,
+            allow_unused=True,
+        )
         by_input = dict(zip(wanted, found))
         return [by_input.get(k) for k in training.requires]
 

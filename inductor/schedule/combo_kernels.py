@@ -35,8 +35,11 @@ def bundle(program: Program) -> Program:
 
 def is_apart(kernel: Kernel) -> bool:
     """Is this a call of jobs that write each element by itself?"""
-    return isinstance(kernel, ExternCall) and bool(kernel.calls) and all(isinstance(c, Job) and c.same and not c.alone
-                                                                           for c in kernel.calls)
+    return (
+        isinstance(kernel, ExternCall)
+        and bool(kernel.calls)
+        and all(isinstance(c, Job) and c.same and not c.alone for c in kernel.calls)
+    )
 
 
 def together(group: list[ExternCall]) -> ExternCall:
@@ -45,6 +48,14 @@ def together(group: list[ExternCall]) -> ExternCall:
     if len(group) == 1:
         return first
     rounds = tuple(call for turn in zip(*(member.calls for member in group)) for call in turn)
-    return ExternCall(first.name, first.op, tuple(m.args for m in group), tuple(b for m in group for b in m.outputs), None,
-                      tuple(dict.fromkeys(o for m in group for o in m.origins)),
-                      (*first.notes, f"{len(group)} calls at once"), rounds, tuple(group))
+    return ExternCall(
+        first.name,
+        first.op,
+        tuple(m.args for m in group),
+        tuple(b for m in group for b in m.outputs),
+        None,
+        tuple(dict.fromkeys(o for m in group for o in m.origins)),
+        (*first.notes, f"{len(group)} calls at once"),
+        rounds,
+        tuple(group),
+    )

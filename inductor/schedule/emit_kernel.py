@@ -55,10 +55,12 @@ def levels_of(nest: Nest) -> list[int]:
                 yield owner[v.attrs]
             elif v.op == "load" and wrote.get(v.attrs.buffer.name, i) != i:
                 yield wrote[v.attrs.buffer.name]
+
     return [level(i) for i in range(len(nest.items))]
 
 
 # -- loop order
+
 
 def stride(linear: ExprLike, axis: Axis) -> int:
     """The stride along an axis as a number; a large one where it is no plain stride."""
@@ -122,6 +124,7 @@ def unit_last(context: Context, nest: Nest) -> tuple[Axis, ...]:
 
 
 # -- flat addresses
+
 
 class Flatten(Rewriter):
     """Renames and merges axes, and turns every index into an element offset."""
@@ -223,8 +226,12 @@ def finish_gemm(context: Context, nest: Nest) -> GemmKernel:
     a, b = kernel.a.strides, kernel.b.strides
     forms = [e for e in index_forms(context, nest.items, {}) if isinstance(e, Expr)]
     rows = [(m, a[-2])]
-    while kernel.call is None and batch and plain(b[len(batch) - 1]) == 0 \
-            and rows_continue(batch[-1], a[len(batch) - 1], rows, forms):
+    while (
+        kernel.call is None
+        and batch
+        and plain(b[len(batch) - 1]) == 0
+        and rows_continue(batch[-1], a[len(batch) - 1], rows, forms)
+    ):
         rows = [(batch[-1], a[len(batch) - 1]), *(row for row in rows if not is_one(row[0].extent))]
         batch.pop()
     new_batch = tuple(Axis(f"b{k}", axis.extent) for k, axis in enumerate(batch))
@@ -233,10 +240,18 @@ def finish_gemm(context: Context, nest: Nest) -> GemmKernel:
     mapping = {old.name: new.var for old, new in zip(batch, new_batch)} | {axis.name: 0 for axis, _ in rows[:-1]}
     mapping |= {rows[-1][0].name: new_m.var, n.name: new_n.var}
     step = Flatten(context, mapping, {}).step((*new_batch, new_m, new_n), nest.items)
-    return replace(kernel, batch=new_batch, m=new_m, n=new_n, k=new_k, epilogue=step,
-                   a=replace(kernel.a, strides=(*a[:len(batch)], rows[-1][1], a[-1])),
-                   b=replace(kernel.b, strides=(*b[:len(batch)], *b[-2:])),
-                   origins=unique(nest.origins), notes=tuple(nest.notes))
+    return replace(
+        kernel,
+        batch=new_batch,
+        m=new_m,
+        n=new_n,
+        k=new_k,
+        epilogue=step,
+        a=replace(kernel.a, strides=(*a[: len(batch)], rows[-1][1], a[-1])),
+        b=replace(kernel.b, strides=(*b[: len(batch)], *b[-2:])),
+        origins=unique(nest.origins),
+        notes=tuple(nest.notes),
+    )
 
 
 def rows_continue(axis: Axis, stride_: ExprLike, rows: list, forms: list) -> bool:

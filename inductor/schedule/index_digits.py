@@ -15,8 +15,8 @@ from ..loops.body import COMPARISONS, Buffer, Rewriter, Value, reachable, stride
 from ..loops.ir import Axis
 from .loop_nest import Context, Nest, rewritten
 
-NARROW, WIDE = 4, 16         # an innermost axis of up to NARROW elements gives way to one of at least WIDE
-MOST = 300                   # values of a body whose innermost axis is written out
+NARROW, WIDE = 4, 16  # an innermost axis of up to NARROW elements gives way to one of at least WIDE
+MOST = 300  # values of a body whose innermost axis is written out
 
 
 def apart(context: Context, nest: Nest, axes: tuple[Axis, ...], forms: list[ExprLike]) -> tuple[Nest, tuple[Axis, ...]]:
@@ -76,8 +76,9 @@ def wide_last(context: Context, nest: Nest, axes: tuple[Axis, ...]) -> tuple[Axi
     """The order of the axes with a wide axis innermost instead of a narrow one, if every load runs along it."""
     if len(axes) < 2 or type(axes[-1].extent) is not int or axes[-1].extent > NARROW:
         return axes
-    read = [context.linear(v.attrs.buffer, v.attrs.index)
-            for item in nest.items for v in reachable(item.roots()) if v.op == "load"]
+    read = [
+        context.linear(v.attrs.buffer, v.attrs.index) for item in nest.items for v in reachable(item.roots()) if v.op == "load"
+    ]
     for axis in reversed(axes[:-1]):
         if type(axis.extent) is int and axis.extent >= WIDE and read and all(runs(e, axis) for e in read):
             return (*(a for a in axes if a is not axis), axis)
@@ -88,8 +89,13 @@ def written_out(context: Context, nest: Nest, axes: tuple[Axis, ...], forms: lis
     """The nest with a store for each element of a narrow innermost axis, if the axis before is wide and its elements lie as far
     apart in what is written as the narrow axis is long, and the two are not one axis anyway. Elements of 64 bits, which lanes
     gather one by one, pay for it only where places or comparisons move with the axis."""
-    if len(axes) < 2 or type(axes[-1].extent) is not int or axes[-1].extent > NARROW or not is_wide(axes[-2]) \
-            or mergeable([axes[-2]], axes[-1], [e for e in forms if isinstance(e, Expr)]):
+    if (
+        len(axes) < 2
+        or type(axes[-1].extent) is not int
+        or axes[-1].extent > NARROW
+        or not is_wide(axes[-2])
+        or mergeable([axes[-2]], axes[-1], [e for e in forms if isinstance(e, Expr)])
+    ):
         return nest, axes
     last, values = axes[-1], reachable(v for item in nest.items for v in item.roots())
     written = [context.linear(item.store.buffer, item.store.index) for item in nest.items]

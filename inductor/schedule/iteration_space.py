@@ -76,7 +76,7 @@ def grow(axes: tuple[Axis, ...], extent: ExprLike) -> tuple[Axis, ...]:
     for k, axis in enumerate(axes[:6]):
         total = plain(total * axis.extent)
         if total == extent:
-            return axes[:k + 1]
+            return axes[: k + 1]
     return ()
 
 

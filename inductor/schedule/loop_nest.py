@@ -14,7 +14,18 @@ from ...capture.shapes.expr import Expr, ExprLike, plain, product
 from ...runtime.dataclass import data
 from ..loops.body import Body, Buffer, Rewriter, Value, reachable
 from ..loops.ir import (
-    Axis, GemmKernel, Kernel, LoopKernel, Origin, Program, Reduce, Store, outer_axes, row_major, step_bounds, steps,
+    Axis,
+    GemmKernel,
+    Kernel,
+    LoopKernel,
+    Origin,
+    Program,
+    Reduce,
+    Store,
+    outer_axes,
+    row_major,
+    step_bounds,
+    steps,
 )
 from ..loops.lower import hint
 
@@ -150,6 +161,7 @@ class Context:
 
 
 # -- questions
+
 
 def names(axes: Iterable[Axis]) -> str:
     return ", ".join(str(a.extent) for a in axes)

@@ -20,7 +20,7 @@ from ..loops.body import Buffer
 from ..loops.ir import ExternCall, Kernel, LoopKernel, Program, ScatterKernel, View, loads, outer_axes, reads, steps, writes
 
 ALIGN = 64
-SMALL = 4096             # donated inputs below are not worth a second thought
+SMALL = 4096  # donated inputs below are not worth a second thought
 
 
 @data
@@ -82,6 +82,7 @@ def lifetimes(program: Program) -> dict[str, Block]:
 
 # -- donated inputs
 
+
 def overwritten(program: Program) -> frozenset[int]:
     """Numbers of the inputs whose bytes a run of the planned program uses for something else, or gives away."""
     homes = set(program.homes.values())
@@ -93,8 +94,11 @@ def donated_blocks(program: Program, donated: Collection[int]) -> dict[str, Bloc
     names = {program.inputs[k].name for k in donated if isinstance(program.inputs[k], Buffer)}
     names -= {b.name for b in program.outputs if isinstance(b, Buffer)}
     names -= {b.name for kernel in program.kernels for b in writes(kernel)}
-    found = {b.name: Block([b.name], bytes_of(b), -1, -1) for b in program.inputs
-             if isinstance(b, Buffer) and b.name in names and b.offset == 0 and worth_it(b)}
+    found = {
+        b.name: Block([b.name], bytes_of(b), -1, -1)
+        for b in program.inputs
+        if isinstance(b, Buffer) and b.name in names and b.offset == 0 and worth_it(b)
+    }
     for at, kernel in enumerate(program.kernels):
         for buffer in reads(kernel):
             if buffer.name in found:
@@ -132,6 +136,7 @@ def fills(size: ExprLike, room: ExprLike) -> bool:
 
 # -- one temp after another in the same place
 
+
 def share_in_place(program: Program, blocks: dict[str, Block]) -> list[Block]:
     """A temp that is born in the kernel where another dies takes over its memory, unless a point could disturb another."""
     for at, kernel in enumerate(program.kernels):
@@ -163,7 +168,7 @@ def in_place(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
         return same and not any(v.attrs.buffer == old for v in loads(kernel))
     if isinstance(kernel, ExternCall):
         return kernel.calls is not None and len(kernel.calls) == 1 and called_in_place(kernel.calls, old, new)
-    return isinstance(kernel, LoopKernel) and same_places(kernel, old, new)     # a template may keep partial sums in its result
+    return isinstance(kernel, LoopKernel) and same_places(kernel, old, new)  # a template may keep partial sums in its result
 
 
 def same_places(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
@@ -179,8 +184,11 @@ def same_places(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
             if value.op == "load" and value.attrs.buffer == old:
                 names = place.free_names() if isinstance(place, Expr) else frozenset()
                 inner = [a for a in step.axes if a.name in names - outer]
-                if k > at or plain(value.attrs.buffer.linear(value.attrs.index)) != place or \
-                        inner != [a for a in home.axes if a.name in names - outer]:
+                if (
+                    k > at
+                    or plain(value.attrs.buffer.linear(value.attrs.index)) != place
+                    or inner != [a for a in home.axes if a.name in names - outer]
+                ):
                     return False
                 if k < at and len(step.axes) != len(inner):
                     return False
@@ -191,15 +199,17 @@ def called_in_place(calls: tuple, old: Buffer, new: Buffer) -> bool:
     """Whether only one call touches `new`, reads `old` at the same places if at all, and none after it does."""
     touched = [{buffer_of(v).name for v in _regions(vars(call))} for call in calls]
     writing = [k for k, found in enumerate(touched) if new.name in found]
-    if len(writing) != 1 or any(old.name in found for found in touched[writing[0] + 1:]):
+    if len(writing) != 1 or any(old.name in found for found in touched[writing[0] + 1 :]):
         return False
     call = calls[writing[0]]
     if old.name not in touched[writing[0]]:
         return True
     if not isinstance(call, Job):
         return False
-    at, out = ([k for k, v in enumerate(call.arrays) if isinstance(v, (View, Buffer)) and buffer_of(v).name == b.name]
-               for b in (old, new))
+    at, out = (
+        [k for k, v in enumerate(call.arrays) if isinstance(v, (View, Buffer)) and buffer_of(v).name == b.name]
+        for b in (old, new)
+    )
     return len(at) == len(out) == 1 and (out[0], at[0]) in call.same and whole(call.arrays[at[0]])
 
 
@@ -228,6 +238,7 @@ def visits_once(place: ExprLike, axes: tuple) -> bool:
 
 
 # -- packing
+
 
 def pack_known(blocks: list[Block], regions: list[Region]) -> int:
     """Largest first, each in the smallest region with room, at the lowest offset where no block alive at the same time

@@ -15,8 +15,8 @@ from ..loops.ir import Axis, Store
 from .loop_nest import Context, Item, Nest, is_rows, names
 from .iteration_space import Move
 
-SHORT, RUNS = 16, 64         # fewest rows of a run; runs that are enough
-NARROW, WIDE = 64, 4096      # fewest columns, and most: a row of sums and a row of the array share the first-level cache
+SHORT, RUNS = 16, 64  # fewest rows of a run; runs that are enough
+NARROW, WIDE = 64, 4096  # fewest columns, and most: a row of sums and a row of the array share the first-level cache
 
 
 def sums_beside_rows(scheduler, large: int) -> None:
@@ -35,9 +35,14 @@ def fits(scheduler, rows: Nest, columns: Nest, large: int) -> bool:
     if rows.before & columns.ids or sizes(rows.outer) != sizes(columns.inner) or sizes(rows.inner) != sizes(columns.outer):
         return False
     known = all(isinstance(n, int) for n in (*sizes(rows.outer), *sizes(rows.inner)))
-    return known and NARROW <= product(sizes(rows.inner)) <= WIDE and product(sizes((*rows.outer, *rows.inner))) >= large \
-        and 1 < run_of(rows.outer) < product(sizes(rows.outer)) and is_rows(rows) \
+    return (
+        known
+        and NARROW <= product(sizes(rows.inner)) <= WIDE
+        and product(sizes((*rows.outer, *rows.inner))) >= large
+        and 1 < run_of(rows.outer) < product(sizes(rows.outer))
+        and is_rows(rows)
         and not any(i.store is not None and i.store.mode == "add" for i in rows.items)
+    )
 
 
 def sizes(axes: tuple[Axis, ...]) -> tuple:
@@ -80,8 +85,12 @@ def join(scheduler, rows: Nest, columns: Nest) -> None:
 
 def begins(item: Item, nest: Nest) -> bool:
     """A sum over all rows that waits for no other result of its nest."""
-    return item.reduce is not None and item.reduce.combine == "sum" and item.axes == nest.inner \
+    return (
+        item.reduce is not None
+        and item.reduce.combine == "sum"
+        and item.axes == nest.inner
         and not any(v.op == "acc" for v in reachable(item.roots()))
+    )
 
 
 def beside(value: Value, mine: set[int], rows: Nest) -> bool:

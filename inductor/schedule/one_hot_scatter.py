@@ -16,7 +16,7 @@ from ..loops.ir import Axis, ScatterKernel, Store
 from ..loops.lower import hint
 from .loop_nest import Context, Nest, real
 
-LONG = 16                    # elements of a row from which they are not compared one by one
+LONG = 16  # elements of a row from which they are not compared one by one
 
 
 def put(context: Context, nest: Nest) -> ScatterKernel | None:
@@ -29,8 +29,13 @@ def put(context: Context, nest: Nest) -> ScatterKernel | None:
         return None
     for counted, place in (condition.args, condition.args[::-1]):
         axis = next((a for a in nest.outer if counted.op == "index" and counted.attrs == a.var), None)
-        if axis is not None and hint(axis.extent) >= LONG and store.index.count(axis.var) == 1 \
-                and place.dtype is int64 and not any(depends(v, axis) for v in (place, value)):
+        if (
+            axis is not None
+            and hint(axis.extent) >= LONG
+            and store.index.count(axis.var) == 1
+            and place.dtype is int64
+            and not any(depends(v, axis) for v in (place, value))
+        ):
             return placed(context.body, nest, store, axis, place, value)
     return None
 
@@ -43,8 +48,14 @@ def placed(body: Body, nest: Nest, store: Store, axis: Axis, place: Value, value
     index = tuple(at if e == axis.var else e for e in store.index)
     made = body.where(inside, value, body.const(0, value.dtype))
     note = f"one element for each of {axis.extent} is put into zeros"
-    return ScatterKernel(nest.name, tuple(a for a in nest.outer if a is not axis), None, replace(store, index=index, value=made),
-                         nest.origins, (*nest.notes, note))
+    return ScatterKernel(
+        nest.name,
+        tuple(a for a in nest.outer if a is not axis),
+        None,
+        replace(store, index=index, value=made),
+        nest.origins,
+        (*nest.notes, note),
+    )
 
 
 def depends(value: Value, axis: Axis) -> bool:

@@ -16,7 +16,18 @@ from ...capture.shapes.expr import plain, product
 from ...runtime.kernel_calls import Job
 from ..loops.body import Buffer, Rewriter, Value
 from ..loops.ir import (
-    ExternCall, GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, Step, Store, View, fallible, reads, writes,
+    ExternCall,
+    GemmKernel,
+    Kernel,
+    LoopKernel,
+    Program,
+    ScatterKernel,
+    Step,
+    Store,
+    View,
+    fallible,
+    reads,
+    writes,
 )
 from .memory_planning import buffer_of, called_in_place, in_place
 
@@ -185,9 +196,7 @@ def _step(step: Step, swap) -> Step:
         return step
     rewrite = Rewriter(roots[0].body, {}, leaf)
     values = {v.id: rewrite(v) for v in roots}
-    stores = tuple(
-        Store(swap(s.buffer), tuple(map(rewrite.expr, s.index)), values[s.value.id], s.mode) for s in step.stores
-    )
+    stores = tuple(Store(swap(s.buffer), tuple(map(rewrite.expr, s.index)), values[s.value.id], s.mode) for s in step.stores)
     reduces = tuple(replace(r, values=tuple(values[v.id] for v in r.values)) for r in step.reduces)
     return replace(step, stores=stores, reduces=reduces, looks=tuple(values[v.id] for v in step.looks))
 

@@ -15,15 +15,20 @@ from ..loops.lower import DEAR_WORK, WORK
 from ..loops.lower import hint
 from .loop_nest import Context, Item, Nest, rewritten, row_major
 
-MAX_SCRATCH = 1 << 16        # elements of a row scratch
-REREAD_LOADS = 3             # loads that a scratch must save
+MAX_SCRATCH = 1 << 16  # elements of a row scratch
+REREAD_LOADS = 3  # loads that a scratch must save
 
 
 def copied_rows(context: Context, nest: Nest) -> Nest:
     """What the nest stores for others and reads back at another place of the row, it reads from a copy of the row."""
     stores, loads = nest.stores(), nest.loads()
-    copies = {name: Buffer(f"{name}_copy", b.dtype, b.sizes, b.strides, b.offset, "temp", b.origin)
-              for name, item in stores.items() if name in loads for b in [item.store.buffer] if not context.private(nest, name)}
+    copies = {
+        name: Buffer(f"{name}_copy", b.dtype, b.sizes, b.strides, b.offset, "temp", b.origin)
+        for name, item in stores.items()
+        if name in loads
+        for b in [item.store.buffer]
+        if not context.private(nest, name)
+    }
     if not copies:
         return nest
 
@@ -32,10 +37,14 @@ def copied_rows(context: Context, nest: Nest) -> Nest:
         if value.op != "load" or load.buffer.name not in copies:
             return None
         return context.body.load(copies[load.buffer.name], load.index, value.args[0] if load.masked else None, load.other)
+
     rewrite = Rewriter(context.body, {}, leaf)
     items = [rewritten(item, item.axes, rewrite) for item in nest.items]
-    items += [Item(i.axes, store=replace(i.store, buffer=copies[i.store.buffer.name]))
-              for i in items if i.store is not None and i.store.buffer.name in copies]
+    items += [
+        Item(i.axes, store=replace(i.store, buffer=copies[i.store.buffer.name]))
+        for i in items
+        if i.store is not None and i.store.buffer.name in copies
+    ]
     return replace(nest, items=items, loads_cache=None)
 
 
@@ -85,8 +94,11 @@ def repeated(early: list[Item], late: list[Item], axes: tuple, stored: set[int])
     roots = {v.id for item in late for v in item.roots()}
     used_alone = {a.id for u in last if u.id not in first for a in u.args} | roots
     inside = {a.name for a in axes}
-    return [v for v in last if v.id in first and v.id in used_alone and v.op not in LEAVES
-            and dear(v, inside, REREAD_LOADS - (v.id in stored))]
+    return [
+        v
+        for v in last
+        if v.id in first and v.id in used_alone and v.op not in LEAVES and dear(v, inside, REREAD_LOADS - (v.id in stored))
+    ]
 
 
 LEAVES = ("load", "const", "index", "scalar", "acc", "indirect", "cast")

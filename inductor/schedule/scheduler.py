@@ -22,9 +22,9 @@ from .one_hot_scatter import put
 from .iteration_space import Move, Spaces, epilogue_space, permuted_space, split_space, unified
 from .split_reduction import PROCESSOR, Parallel, split_reductions
 
-MAX_BUFFERS = 24             # arrays that one nest may touch
-MAX_VALUES = 600             # SSA values of one nest
-LARGE = 1 << 20              # elements of an array that is better read first along its rows
+MAX_BUFFERS = 24  # arrays that one nest may touch
+MAX_VALUES = 600  # SSA values of one nest
+LARGE = 1 << 20  # elements of an array that is better read first along its rows
 
 
 def schedule(program: Program, parallel: Parallel = PROCESSOR) -> Program:
@@ -75,8 +75,11 @@ class Scheduler(Context):
     def fuse_parts(self) -> None:
         """A reduction of everything that is made of the rows' results joins a nest that reads these rows anyway."""
         for nest in list(self.nests):
-            others = [n for n in self.nests if n.head is None and n is not nest and not n.flexible and n.reads & nest.reads
-                      and not n.before & nest.ids]      # who waits for the whole cannot make its parts
+            others = [
+                n
+                for n in self.nests
+                if n.head is None and n is not nest and not n.flexible and n.reads & nest.reads and not n.before & nest.ids
+            ]  # who waits for the whole cannot make its parts
             if nest.head is None and others and lonely(nest):
                 self.try_parts(nest, others)
 
@@ -136,7 +139,7 @@ class Scheduler(Context):
         if isinstance(second.head, GemmKernel) and first.head is None:
             first, second = second, first
         if isinstance(first.head, GemmKernel) and {first.head.a.buffer.name, first.head.b.buffer.name} & second.stores().keys():
-            return None                         # an operand must lie in memory before the product begins
+            return None  # an operand must lie in memory before the product begins
         for spaces in self.common_spaces(first, second, vertical):
             a, b = self.moved(first, spaces.first), self.moved(second, spaces.second)
             items = self.passed(a, b)
@@ -156,9 +159,15 @@ class Scheduler(Context):
 
     def merge(self, first: Nest, second: Nest, outer: tuple, items: list[Item], vertical: bool, why: str) -> Nest:
         kind = "reads its result" if vertical else "reads the same memory"
-        made = Nest(outer, items, first.ids | second.ids, first.head, first.name if first.head else second.name,
-                    origins=(*first.origins, *second.origins),
-                    notes=[*first.notes, *second.notes, f"{second.name} joined {first.name}: {kind}, {why}"])
+        made = Nest(
+            outer,
+            items,
+            first.ids | second.ids,
+            first.head,
+            first.name if first.head else second.name,
+            origins=(*first.origins, *second.origins),
+            notes=[*first.notes, *second.notes, f"{second.name} joined {first.name}: {kind}, {why}"],
+        )
         made.before = (first.before | second.before) & ~made.ids
         made.reads = set(made.loads())
         if isinstance(made.head, GemmKernel):
@@ -258,6 +267,7 @@ class Scheduler(Context):
                 return self.body.where(value.args[0], store.value, load.other) if load.masked else store.value
             legal = legal and covers(item, load.index, outer)
             return None
+
         rewrite = Rewriter(self.body, {}, leaf)
         items = [rewritten(item, item.axes, rewrite) for item in user.items]
         return items if legal else None

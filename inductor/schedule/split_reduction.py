@@ -48,8 +48,9 @@ def split_reductions(context: Context, nest: Nest) -> list[Nest]:
     if not reduces or hint(product(a.extent for a in inner)) < wanted.elements or units(context, nest) >= wanted.points:
         return [nest]
     wide = [item for item in nest.items if item.axes]
-    plain_kinds = all(item.axes == inner and not waits(item) for item in wide) and \
-        all(item.axes == inner and item.reduce.combine in SPLITTABLE for item in reduces)
+    plain_kinds = all(item.axes == inner and not waits(item) for item in wide) and all(
+        item.axes == inner and item.reduce.combine in SPLITTABLE for item in reduces
+    )
     if not plain_kinds or len(nest.loads().keys() & nest.stores().keys()):
         return [nest]
     return two_stages(context, nest, inner)
@@ -86,8 +87,9 @@ def two_stages(context: Context, nest: Nest, inner: tuple[Axis, ...]) -> list[Ne
         else:
             second.append(item)
     note = f"split: {names(inner)} reduced by {names(lead)} parallel parts"
-    parts = Nest((*nest.outer, *lead), first, nest.ids, name=nest.name + "_parts", origins=nest.origins,
-                 notes=[*nest.notes, note])
+    parts = Nest(
+        (*nest.outer, *lead), first, nest.ids, name=nest.name + "_parts", origins=nest.origins, notes=[*nest.notes, note]
+    )
     final = Nest(nest.outer, second, nest.ids, name=nest.name, origins=nest.origins, notes=[note])
     return [parts, final]
 
@@ -120,7 +122,7 @@ def chunked(context: Context, nest: Nest, inner: tuple[Axis, ...]) -> tuple[Nest
     for item in nest.items:
         if item.axes == inner:
             if not whole and item.reduce is None:
-                return nest, inner              # a masked store does not exist
+                return nest, inner  # a masked store does not exist
             item = rewritten(item, new, rewrite)
             if not whole:
                 item = replace(item, reduce=only_inside(context.body, item.reduce, position, long.extent))
@@ -147,6 +149,7 @@ def masking(context: Context, mapping: dict, limit: tuple | None) -> Rewriter:
         load = value.attrs
         mask = body.prim("logical_and", value.args[0], inside) if load.masked else inside
         return body.load(load.buffer, load.index, mask, load.other)
+
     return Rewriter(body, mapping, leaf, context.tidy)
 
 

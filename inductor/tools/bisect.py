@@ -34,8 +34,12 @@ from ..loops.ir import Kernel, Program, reads, writes
 from ..loops.lower import lower
 from ..schedule.scheduler import schedule
 
-STAGES = {"functional": "functionalize", "decomposed": "joint graph, partition, decompose and passes",
-          "loops": "loop IR", "compiled": "C++"}
+STAGES = {
+    "functional": "functionalize",
+    "decomposed": "joint graph, partition, decompose and passes",
+    "loops": "loop IR",
+    "compiled": "C++",
+}
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,15 @@ class Finding:
     no_repro: str = ""
 
     def text(self) -> str:
-        rows = [("stage", self.stage), ("graph", self.graph), ("kernel", self.kernel), ("node", self.node), ("line", self.line),
-                ("problem", self.problem), ("repro", self.no_repro)]
+        rows = [
+            ("stage", self.stage),
+            ("graph", self.graph),
+            ("kernel", self.kernel),
+            ("node", self.node),
+            ("line", self.line),
+            ("problem", self.problem),
+            ("repro", self.no_repro),
+        ]
         return "\n".join(f"{name:8} {value}" for name, value in rows if value)
 
 
@@ -102,7 +113,7 @@ class Watched:
         try:
             expected = compare_stages.observe(compare_stages.captured_run(self.graph), inputs)
         except Exception:
-            return                              # an error of the program's own, which the call will raise as well
+            return  # an error of the program's own, which the call will raise as well
         problem = shown_otherwise(expected, self.compiled, list(inputs))
         if problem:
             raise Found(examine(self.graph, list(inputs)) or Finding("C++", problem, no_repro="none: not in a fresh compilation"))
@@ -126,8 +137,11 @@ def first_difference(graph: Graph, inputs: list) -> tuple[Finding, Call, dict] |
         problem = shown_otherwise(expected, run, inputs)
         if problem:
             inner = in_programs(functional, everything, constants) if name in ("loops", "compiled") else None
-            return inner or (in_graphs(functional, everything, name, problem), Call(graph, "", tuple(inputs), 0, 0),
-                             {"gradients": True})
+            return inner or (
+                in_graphs(functional, everything, name, problem),
+                Call(graph, "", tuple(inputs), 0, 0),
+                {"gradients": True},
+            )
     return None
 
 
@@ -152,8 +166,9 @@ def in_graphs(functional: FunctionalGraph, inputs: list, name: str, problem: str
         final = driver.decompose(functional.graph)
         known, made = (repro.every_value(each, inputs, 0, 0) for each in (functional.graph, final))
         node = next((n for n in final.calls if n.name in known and verify.differs(known[n.name], made[n.name])), None)
-    return Finding(STAGES[name], problem, "forward" if node is not None else "", node=node.name if node is not None else "",
-                   line=place(node))
+    return Finding(
+        STAGES[name], problem, "forward" if node is not None else "", node=node.name if node is not None else "", line=place(node)
+    )
 
 
 def place(node: Node | None) -> str:
@@ -179,13 +194,16 @@ class Call:
 
 def recorder(calls: list[Call]) -> Callable:
     """A target that runs final graphs by eager and notes the calls."""
+
     def target(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Callable:
         run = driver.interpreted(graph, name)
 
         def call(inputs, seed, base):
             calls.append(Call(graph, name, as_claimed(graph, inputs), seed, base))
             return run(inputs, seed, base)
+
         return call
+
     return target
 
 
@@ -195,17 +213,21 @@ def as_claimed(graph: Graph, inputs: Sequence) -> tuple:
     symbols: dict[str, Any] = {}
     for node, x in zip(graph.inputs, inputs):
         bind_symbols(node.value, x, symbols)
-    strides = [tuple(evaluate_number(s, symbols) for s in node.value.stride()) if isinstance(x, Tensor) else None
-               for node, x in zip(graph.inputs, inputs)]
+    strides = [
+        tuple(evaluate_number(s, symbols) for s in node.value.stride()) if isinstance(x, Tensor) else None
+        for node, x in zip(graph.inputs, inputs)
+    ]
     fits = [step is None or step == tuple(x.stride()) for x, step in zip(inputs, strides)]
-    return tuple(compare_stages.own_copy_of(x) if fit else repro.laid_out(x._array, x.dtype, step, False)
-                 for x, step, fit in zip(inputs, strides, fits))
+    return tuple(
+        compare_stages.own_copy_of(x) if fit else repro.laid_out(x._array, x.dtype, step, False)
+        for x, step, fit in zip(inputs, strides, fits)
+    )
 
 
 def in_programs(functional: FunctionalGraph, inputs: list, constants: list) -> tuple[Finding, Call, dict] | None:
     """The first kernel of forward or backward that differs."""
     calls: list[Call] = []
-    shown = inputs[:len(inputs) - len(constants)]
+    shown = inputs[: len(inputs) - len(constants)]
     compare_stages.observe(driver.assemble(functional, inputs, constants, recorder(calls)), shown)
     for call in calls:
         found = in_program(call)
@@ -264,7 +286,7 @@ def first(program: Program, graph: Graph, pair: Callable, stage: str, call: Call
 
 def array_differs(right: np.ndarray | None, made: np.ndarray | None, buffer: Buffer) -> str | None:
     if right is None or made is None or right.size != made.size:
-        return None                             # a value that only one of the stages has
+        return None  # a value that only one of the stages has
     tensors = [Tensor._from_array(np.asarray(a).reshape(made.shape), buffer.dtype) for a in (right, made)]
     return verify.differs(*tensors)
 
@@ -304,10 +326,12 @@ def visible(program: Program) -> Program:
     shown = {b.name: replace(b, kind="output") if b.kind == "temp" else b for b in program.buffers}
     named = lambda o: shown[o.name] if isinstance(o, Buffer) else o
     outputs = tuple(dict.fromkeys([b for b in shown.values() if b.kind == "output"]))
-    inputs = tuple(b for b in program.inputs if isinstance(b, Buffer) and any(w.name == b.name for k in program.kernels
-                                                                              for w in writes(k)))
-    return replace(program, buffers=tuple(shown.values()), outputs=(*outputs, *map(named, inputs)), arena={}, arena_size=0,
-                   homes={})
+    inputs = tuple(
+        b for b in program.inputs if isinstance(b, Buffer) and any(w.name == b.name for k in program.kernels for w in writes(k))
+    )
+    return replace(
+        program, buffers=tuple(shown.values()), outputs=(*outputs, *map(named, inputs)), arena={}, arena_size=0, homes={}
+    )
 
 
 def whole_code(program: Program, call: Call) -> Finding | None:
@@ -336,8 +360,13 @@ def with_repro(found: Finding, call: Call, shows: dict) -> Finding:
         return replace(found, no_repro="none: the fault does not show in a part of the graph alone")
     node = next((n for n in reversed(small.graph.calls) if n.stack), None)
     found = found if node is None else replace(found, node=node.name, line=place(node))
-    about = ["Found by `python -m flambeau bisect`: a stage computes something else than eager.", "", found.text(), "",
-             "Exit status 1 while the fault is there."]
+    about = [
+        "Found by `python -m flambeau bisect`: a stage computes something else than eager.",
+        "",
+        found.text(),
+        "",
+        "Exit status 1 while the fault is there.",
+    ]
     return replace(found, repro=minifier.text_of(small, about))
 
 

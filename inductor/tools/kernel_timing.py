@@ -19,8 +19,8 @@ from ...eager.tensor import Tensor
 from ..runtime.runtime_wrapper import Around
 from ..cpp.launch import Compiled, launcher
 
-MOST_BYTES = 2 << 30        # of made-up inputs
-ROUNDS, ENOUGH = 5, 0.5     # calls, and seconds after which there are no more
+MOST_BYTES = 2 << 30  # of made-up inputs
+ROUNDS, ENOUGH = 5, 0.5  # calls, and seconds after which there are no more
 
 
 class Trial:
@@ -37,11 +37,11 @@ class Trial:
             return None, {}, f"{graph.name} {problem}, so its kernels were not timed."
         launch = run.launch
         timed = launcher(replace(launch, timed=True), ctypes.CDLL(run.path), True)
-        given = [*(self.kept or ()), *(made_up(n.value, hints) for n in graph.inputs[len(self.kept or ()):])]
+        given = [*(self.kept or ()), *(made_up(n.value, hints) for n in graph.inputs[len(self.kept or ()) :])]
         spoiled = [k for k, each in enumerate(launch.inputs) if each is not None and each[3] or k in launch.overwrites]
         try:
             calls, times, results = rounds(timed, given, spoiled)
-        except Exception as error:                      # whatever a kernel says to numbers that no program gave it
+        except Exception as error:  # whatever a kernel says to numbers that no program gave it
             return None, {}, f"{graph.name} refuses made-up inputs ({error}), so its kernels were not timed."
         if graph.name == "forward" and self.compiled.training is not None:
             self.kept = self.saved(given, results)
@@ -61,7 +61,7 @@ class Trial:
         forward, first = self.compiled.forward, self.compiled.training.first
         if isinstance(forward, Around):
             results = [results[k] if made else given[k] for made, k in forward.places]
-        hidden = iter(results[self.compiled.inner:])
+        hidden = iter(results[self.compiled.inner :])
         return [given[first.saved_inputs[name]] if name in first.saved_inputs else next(hidden) for name in first.saved]
 
 

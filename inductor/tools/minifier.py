@@ -23,7 +23,7 @@ from . import repro
 from ..runtime import compare_stages
 from ..graph.verify import differs
 
-TRIES = 60                  # programs that are compiled on the way, each a fraction of a second
+TRIES = 60  # programs that are compiled on the way, each a fraction of a second
 REFUSED = (FlambeauError, RuntimeError, ValueError, TypeError, IndexError, KeyError, ArithmeticError)
 
 
@@ -86,7 +86,7 @@ def part(graph: Graph, inputs: Sequence, values: dict[str, Any], names: set[str]
     """The nodes of these names as a program of its own, like another in the rest: what they read from outside are its inputs."""
     chosen = [n for n in graph.calls if n.name in names]
     given = {n.name: x for n, x in zip(graph.inputs, inputs)}
-    if like.gradients:                                      # cut nowhere: a gradient flows through the whole
+    if like.gradients:  # cut nowhere: a gradient flows through the whole
         outside = [n for n in graph.nodes if n.op in ("placeholder", "get_attr")]
     else:
         outside = [x for x in dict.fromkeys(x for n in chosen for x in n.inputs) if x not in set(chosen)]
@@ -99,6 +99,7 @@ def part(graph: Graph, inputs: Sequence, values: dict[str, Any], names: set[str]
 
     def function(*tensors):
         return run(chosen, results, dict(zip(outside, tensors)), graph, recorder)
+
     try:
         traced = repro.graph_of(function, arguments, like.dynamic, recorder)
         return replace(like, graph=traced, inputs=tuple(map(compare_stages.own_copy_of, arguments)))
@@ -111,8 +112,9 @@ def is_result(node: Node, names: set[str]) -> bool:
     return not node.users or any(user.name not in names for user in node.users)
 
 
-def run(chosen: Sequence[Node], results: Sequence[Node], known: dict[Node, Any], graph: Graph,
-        recorder: repro.Numbering) -> tuple:
+def run(
+    chosen: Sequence[Node], results: Sequence[Node], known: dict[Node, Any], graph: Graph, recorder: repro.Numbering
+) -> tuple:
     """The nodes' values, from those of what they read."""
     player = Interpreter(graph)
     player.seed = player.base = None
@@ -161,7 +163,7 @@ def candidates(program: Program) -> Iterator[Program]:
     """Programs with an output or a node less."""
     outputs = list(program.graph.output.args[0])
     for k in range(len(outputs) if len(outputs) > 1 else 0):
-        rest = outputs[:k] + outputs[k + 1:]
+        rest = outputs[:k] + outputs[k + 1 :]
         yield changed(program, lambda graph, table, rest=rest: graph.set_output(tuple(table[n] for n in rest)))
     yield from earlier(program, outputs)
     for node in program.graph.calls:
@@ -206,8 +208,9 @@ def changed(program: Program, change: Callable) -> Program:
 
 def tidied(program: Program) -> Program:
     passes.remove_dead(program.graph)
-    kept = [(n, x) for n, x in zip(program.graph.inputs, program.inputs)
-            if n.users or not isinstance(x, Tensor) or program.dynamic]
+    kept = [
+        (n, x) for n, x in zip(program.graph.inputs, program.inputs) if n.users or not isinstance(x, Tensor) or program.dynamic
+    ]
     for node in program.graph.inputs:
         if all(node is not n for n, _ in kept):
             program.graph.erase(node)
@@ -237,8 +240,9 @@ def text_of(program: Program, about: Sequence[str]) -> str:
     plain = bool(drawn.fault())
     clean(program.graph)
     inputs = drawn.inputs if plain else program.inputs
-    return repro.text_of(program.graph, inputs, about, plain, gradients=program.gradients, loops=program.loops,
-                         dynamic=program.dynamic)
+    return repro.text_of(
+        program.graph, inputs, about, plain, gradients=program.gradients, loops=program.loops, dynamic=program.dynamic
+    )
 
 
 def clean(graph: Graph) -> None:

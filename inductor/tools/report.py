@@ -32,7 +32,7 @@ from .kernel_timing import Trial
 from ..source_text import shape_text
 
 KINDS = {LoopKernel: "loops", ScatterKernel: "scatter"}
-MOVES = frozenset(("load", "index", "const", "acc", "scalar", "indirect", "cast"))      # values that compute nothing
+MOVES = frozenset(("load", "index", "const", "acc", "scalar", "indirect", "cast"))  # values that compute nothing
 
 
 @dataclass
@@ -42,10 +42,10 @@ class Sketch:
     name: str
     graph: Graph
     program: Program
-    printed: list[tuple[str, str]]      # functions of the code: name, text
-    called: dict[str, str]              # kernel -> its function
+    printed: list[tuple[str, str]]  # functions of the code: name, text
+    called: dict[str, str]  # kernel -> its function
     hints: dict[str, Any]
-    results: frozenset[int]         # which of its outputs the caller gets; the others are kept for the backward
+    results: frozenset[int]  # which of its outputs the caller gets; the others are kept for the backward
 
     def number(self, e: ExprLike) -> int:
         return int(e.evaluate(self.hints)) if isinstance(e, Expr) else int(e)
@@ -78,7 +78,11 @@ CPP = Language(cpp, is_native)
 def describe(graph: Graph, compiled: Any, language: Language = CPP) -> tuple[list[data.Program], dict[str, str], str]:
     """(programs, texts of the stages, why something is missing)."""
     record = compile_log.CompileRecord("report", graph.name)
-    with config.patch(dump=None, logs=()), compile_log.reading(), compile_log.active(record):    # nothing is compiled: no files, no logs
+    with (
+        config.patch(dump=None, logs=()),
+        compile_log.reading(),
+        compile_log.active(record),
+    ):  # nothing is compiled: no files, no logs
         try:
             sketches, again = passes(graph, language)
         except FlambeauError as reason:
@@ -103,6 +107,7 @@ def passes(graph: Graph, language: Language) -> tuple[list[Sketch], CompiledGrap
         def build(computed: Graph, pairs: tuple):
             found.append(Sketch(name, computed, *language.draft(computed, name, pairs, donated), hints, positions))
             return lambda *_: []
+
         return driver.around_outputs(final, build, writes)
 
     target.takes, target.opens = language.takes, language.opens
@@ -110,7 +115,7 @@ def passes(graph: Graph, language: Language) -> tuple[list[Sketch], CompiledGrap
         functional, constants = driver.functional_of(graph)
         inner = len(functional.graph.output.args[0])
         dump.functional(functional)
-        values = [*(n.value for n in graph.inputs), *constants]     # the captured ones know which gradients are wanted
+        values = [*(n.value for n in graph.inputs), *constants]  # the captured ones know which gradients are wanted
         return found, driver.assemble(functional, values, constants, target)
 
 
@@ -125,6 +130,7 @@ def runs_of(compiled: Any) -> list[Compiled | None]:
 
 
 # -- kernels
+
 
 def program_of(sketch: Sketch, captured: Graph, compiled: CompiledGraph) -> data.Program:
     kernels = Kernels(sketch, captured).all()
@@ -149,7 +155,7 @@ class Kernels:
             self.by_stack.setdefault(id(node.stack), []).append(k)
         self.functions = {name: k for k, (name, _) in enumerate(sketch.printed)}
         made = {origin.node.split(" ")[0] for kernel in sketch.program.kernels for origin in kernel.origins}
-        self.lies = made | {buffer.name for buffer in sketch.program.buffers}       # nodes that a kernel makes, or has made
+        self.lies = made | {buffer.name for buffer in sketch.program.buffers}  # nodes that a kernel makes, or has made
 
     def all(self) -> list[data.Kernel]:
         return [self.kernel(kernel) for kernel in self.sketch.program.kernels]
@@ -162,10 +168,19 @@ class Kernels:
         text = lambda b: f"{b.name} {shape_text(b.dtype, b.sizes)}"
         function = self.sketch.called.get(kernel.name)
         return data.Kernel(
-            kernel.name, kind_of(kernel), told(kernel), nodes, inlined,
-            sorted({n.stack[-1][:2] for n in origins if n.stack}), list(kernel.notes), list(map(text, reads(kernel))),
-            list(map(text, writes(kernel))), sum(map(number, (*reads(kernel), *writes(kernel)))),
-            flops_of(kernel, self.sketch), self.functions.get(function))
+            kernel.name,
+            kind_of(kernel),
+            told(kernel),
+            nodes,
+            inlined,
+            sorted({n.stack[-1][:2] for n in origins if n.stack}),
+            list(kernel.notes),
+            list(map(text, reads(kernel))),
+            list(map(text, writes(kernel))),
+            sum(map(number, (*reads(kernel), *writes(kernel)))),
+            flops_of(kernel, self.sketch),
+            self.functions.get(function),
+        )
 
     def inlined(self, origins: list[Node]) -> list[Node]:
         """What a kernel computes on the way, because nobody else needs it in memory: views, and cheap values."""
@@ -202,6 +217,7 @@ def told(kernel: Kernel) -> str:
 
 
 # -- arithmetic
+
 
 def flops_of(kernel: Kernel, sketch: Sketch) -> int | None:
     """Operations on numbers, each primitive counted as one; None where only the runtime's kernel knows."""
@@ -267,6 +283,7 @@ def work(call: Any, sketch: Sketch) -> int | None:
 
 # -- memory
 
+
 def blocks(sketch: Sketch, compiled: CompiledGraph):
     """Every buffer that the launch allocates or was given to use, with its life."""
     program, last = sketch.program, len(sketch.program.kernels) - 1
@@ -305,6 +322,7 @@ def block(sketch: Sketch, buffer: Buffer, kind: str, start: int, end: int, place
 
 # -- time
 
+
 def time(program: data.Program, sketch: Sketch, run: Compiled | None, trial: Trial) -> str:
     """Fill in calls and seconds; says what could not be measured."""
     if run is None:
@@ -316,5 +334,3 @@ def time(program: data.Program, sketch: Sketch, run: Compiled | None, trial: Tri
     for kernel in program.kernels:
         kernel.seconds = seconds.get(kernel.name)
     return note
-
-

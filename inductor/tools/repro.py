@@ -27,7 +27,7 @@ from ..runtime.compare_stages import compare, observe, own_copy_of
 from ..graph.retrace import Recorder, fresh_fake
 from ..graph.verify import differs
 
-SEED, BASE = 1234, 0            # what a program that draws draws with
+SEED, BASE = 1234, 0  # what a program that draws draws with
 WIDTH = 110
 
 
@@ -86,7 +86,7 @@ def difference(graph: Graph, inputs: Sequence, loops: bool = False) -> str | Non
 def dirty(values: Sequence) -> None:
     """Leave memory of these sizes with other values behind: code that does not write all of its results, or reads what it
     never wrote, would find the right ones of an earlier run there."""
-    blocks = [np.full(x.numel() * x.dtype.itemsize, 0x7b, np.uint8) for x in values if isinstance(x, Tensor) for _ in range(3)]
+    blocks = [np.full(x.numel() * x.dtype.itemsize, 0x7B, np.uint8) for x in values if isinstance(x, Tensor) for _ in range(3)]
     kept = [Tensor._from_array(block, dtypes.uint8).clone() for block in blocks]
     del kept, blocks
 
@@ -142,8 +142,9 @@ def tell(function: Callable, inputs: Sequence, gradients: bool = False, loops: b
 # -- inputs ------------------------------------------------------------------------------------------------------------
 
 
-def normal(number: int, shape: tuple, dtype: str = "float32", strides: tuple | None = None,
-           requires_grad: bool = False) -> Tensor:
+def normal(
+    number: int, shape: tuple, dtype: str = "float32", strides: tuple | None = None, requires_grad: bool = False
+) -> Tensor:
     """The `number`-th input of a repro: fixed values of about unit size (integers: 0 and 1)."""
     values = np.random.default_rng(number).standard_normal(shape)
     kind = getattr(dtypes, dtype)
@@ -179,7 +180,7 @@ def input_text(number: int, x: Any, drawn: bool) -> str:
     if drawn:
         return f"normal({number}, {shape}, {x.dtype.name!r}{rest})"
     packed = base64.b64encode(zlib.compress(np.ascontiguousarray(x._array).tobytes(), 9)).decode()
-    lines = "\n           ".join(repr(packed[k:k + WIDTH]) for k in range(0, len(packed), WIDTH))
+    lines = "\n           ".join(repr(packed[k : k + WIDTH]) for k in range(0, len(packed), WIDTH))
     return f"values({lines},\n           {shape}, {x.dtype.name!r}{rest})"
 
 
@@ -193,8 +194,18 @@ def row_major(sizes: tuple) -> tuple:
 
 def drawn_inputs(inputs: Sequence) -> list:
     """Inputs of the same geometry with the values that a repro draws."""
-    return [normal(k, tuple(x.shape), x.dtype.name, None if row_major(tuple(x.shape)) == tuple(x.stride()) else tuple(x.stride()),
-                   x.requires_grad) if isinstance(x, Tensor) else x for k, x in enumerate(inputs)]
+    return [
+        normal(
+            k,
+            tuple(x.shape),
+            x.dtype.name,
+            None if row_major(tuple(x.shape)) == tuple(x.stride()) else tuple(x.stride()),
+            x.requires_grad,
+        )
+        if isinstance(x, Tensor)
+        else x
+        for k, x in enumerate(inputs)
+    ]
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
@@ -209,5 +220,7 @@ def text_of(graph: Graph, inputs: Sequence, about: Sequence[str], drawn: bool, *
     said = "".join(f", {name}=True" for name, on in flags.items() if on)
     told = "\n".join(about).replace('"""', "'''")
     imports = "\n".join(["import sys", *header.strip().splitlines(), f"from {package}.inductor.repro import {made}"])
-    return (f'"""{told}\n"""\n\n{imports}\n\n\ndef {program}\n\n\nINPUTS = [{given}]\n\n'
-            f'if __name__ == "__main__":\n    sys.exit(tell({graph.name}, INPUTS{said}))\n')
+    return (
+        f'"""{told}\n"""\n\n{imports}\n\n\ndef {program}\n\n\nINPUTS = [{given}]\n\n'
+        f'if __name__ == "__main__":\n    sys.exit(tell({graph.name}, INPUTS{said}))\n'
+    )

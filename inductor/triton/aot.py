@@ -24,9 +24,9 @@ from .helpers import needed
 from .triton_text import held_type
 
 CAPABILITIES = (80, 90)
-SHARED = {80: 163 << 10, 90: 227 << 10}     # bytes of shared memory that a block may ask for
-SHRINKS, SMALLEST = ("BM", "BN", "BK", "XBLOCK", "YBLOCK"), 16     # blocks that no mask or loop takes for a whole row
-UNALIGNED = "unaligned"                     # the value of an array that does not begin at a multiple of 16 bytes
+SHARED = {80: 163 << 10, 90: 227 << 10}  # bytes of shared memory that a block may ask for
+SHRINKS, SMALLEST = ("BM", "BN", "BK", "XBLOCK", "YBLOCK"), 16  # blocks that no mask or loop takes for a whole row
+UNALIGNED = "unaligned"  # the value of an array that does not begin at a multiple of 16 bytes
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Launched:
     arguments: tuple[tuple[str, Given], ...]
     constants: tuple[tuple[str, Any], ...]
     options: tuple[tuple[str, int], ...]
-    number: int = 0                         # its place among all launches of `run`
+    number: int = 0  # its place among all launches of `run`
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,9 @@ class Recorder:
     """`t` and `launch` for a file's `run`: notes launches instead of making them. `configs`: other blocks, by a launch's number;
     `unaligned`: arrays that do not begin at a multiple of 16 bytes."""
 
-    def __init__(self, generated: Generated, program: Program, configs: Mapping[int, dict] | None = None,
-                 unaligned: Collection[str] = ()):
+    def __init__(
+        self, generated: Generated, program: Program, configs: Mapping[int, dict] | None = None, unaligned: Collection[str] = ()
+    ):
         self.types = {generated.names[b.name]: (b.name, held_type(b.dtype)) for b in program.buffers}
         self.types |= {name: (row(name), held_type(dtype)) for name, (dtype, _) in generated.rows.items()}
         self.floats = {s.name for s in program.floats}
@@ -96,15 +97,21 @@ class Recorder:
         names = list(kernel.arg_names)
         name = getattr(kernel, "__name__", None) or kernel.fn.__name__
         blocks |= self.configs.get(len(self.launches), {})
-        given = [a if isinstance(a, Given) else Given("i32" if -2**31 <= a < 2**31 else "i64", value=a) for a in arguments]
+        given = [a if isinstance(a, Given) else Given("i32" if -(2**31) <= a < 2**31 else "i64", value=a) for a in arguments]
         options = tuple((k, v) for k, v in blocks.items() if k not in names)
         constants = tuple((k, v) for k, v in blocks.items() if k in names)
         arguments = tuple(zip(names, given))
         self.launches.append(Launched(name, tuple(grid(blocks)), arguments, constants, options, len(self.launches)))
 
 
-def launches(program: Program, generated: Generated, namespace: dict, sizes: Mapping[str, int],
-             configs: Mapping[int, dict] | None = None, unaligned: Collection[str] = ()) -> list[Launched]:
+def launches(
+    program: Program,
+    generated: Generated,
+    namespace: dict,
+    sizes: Mapping[str, int],
+    configs: Mapping[int, dict] | None = None,
+    unaligned: Collection[str] = (),
+) -> list[Launched]:
     """What `run` launches at some sizes."""
     recorder = Recorder(generated, program, configs, unaligned)
     namespace["run"](recorder.launch, recorder, **sizes)
@@ -114,36 +121,63 @@ def launches(program: Program, generated: Generated, namespace: dict, sizes: Map
 def hints(program: Program) -> dict[str, int]:
     """Sizes for symbols where no call has told them."""
     from .codegen import hint_of
+
     return {s.name: hint_of(program, s.name) for s in program.symbols}
 
 
-def compile_program(program: Program, capability: int = 90, sizes: Mapping[str, int] | None = None,
-                    generated: Generated | None = None, most_shared: int | None = None,
-                    configs: Mapping[int, dict] | None = None, unaligned: Collection[str] = ()) -> list[Binary]:
+def compile_program(
+    program: Program,
+    capability: int = 90,
+    sizes: Mapping[str, int] | None = None,
+    generated: Generated | None = None,
+    most_shared: int | None = None,
+    configs: Mapping[int, dict] | None = None,
+    unaligned: Collection[str] = (),
+) -> list[Binary]:
     """All kernels of a program for one kind of chip. What an earlier process compiled is found without importing triton. A kernel
     that asks for more than `most_shared` bytes of shared memory is compiled again with smaller blocks. `configs`: blocks of
     some launches, by number, that are not those of the file; `unaligned`: as of `Recorder`."""
     generated = generated or generate(program)
     sizes = hints(program) if sizes is None else dict(sizes)
     most_shared = most_shared or SHARED[capability]
-    identity = [version(), capability, generated.text, sorted(sizes.items()), sorted(generated.names.items()), most_shared,
-                sorted((configs or {}).items()), sorted(unaligned)]
+    identity = [
+        version(),
+        capability,
+        generated.text,
+        sorted(sizes.items()),
+        sorted(generated.names.items()),
+        most_shared,
+        sorted((configs or {}).items()),
+        sorted(unaligned),
+    ]
     whole = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
     return kept_list(whole) or made_list(program, generated, capability, sizes, whole, most_shared, configs or {}, unaligned)
 
 
-def made_list(program: Program, generated: Generated, capability: int, sizes: Mapping[str, int], whole: str,
-              most_shared: int, configs: Mapping[int, dict], unaligned: Collection[str]) -> list[Binary]:
+def made_list(
+    program: Program,
+    generated: Generated,
+    capability: int,
+    sizes: Mapping[str, int],
+    whole: str,
+    most_shared: int,
+    configs: Mapping[int, dict],
+    unaligned: Collection[str],
+) -> list[Binary]:
     namespace, configs = triton_api.load(generated.text, interpreted=False), dict(configs)
     while True:
-        listed = [(launched, key_of(generated.text, launched, capability))
-                  for launched in launches(program, generated, namespace, sizes, configs, unaligned)]
+        listed = [
+            (launched, key_of(generated.text, launched, capability))
+            for launched in launches(program, generated, namespace, sizes, configs, unaligned)
+        ]
         made = binaries(dict((key, launched) for launched, key in listed), namespace, capability)
         large = [(launched, made[key].facts["shared"]) for launched, key in listed if made[key].facts["shared"] > most_shared]
         if not large:
             break
         configs |= {launched.number: next_config(launched, shared, most_shared) for launched, shared in large}
-    artifact_store.put(whole, ".launches", json.dumps([[*astuple(launched), key] for launched, key in listed], default=str).encode())
+    artifact_store.put(
+        whole, ".launches", json.dumps([[*astuple(launched), key] for launched, key in listed], default=str).encode()
+    )
     return [Binary(launched, made[key].cubin, made[key].ptx, made[key].facts) for launched, key in listed]
 
 
@@ -160,8 +194,10 @@ def next_config(launched: Launched, shared: int, most: int) -> dict:
         return config | {"num_stages": config["num_stages"] - 1}
     blocks = {k: v for k, v in config.items() if k in SHRINKS and v > SMALLEST}
     if not blocks:
-        raise BackendError(f"{launched.kernel} needs {shared:,} bytes of shared memory, and this chip has {most:,}",
-                           "compute it outside of the compiled function, or compile with the default backend")
+        raise BackendError(
+            f"{launched.kernel} needs {shared:,} bytes of shared memory, and this chip has {most:,}",
+            "compute it outside of the compiled function, or compile with the default backend",
+        )
     largest = max(blocks, key=blocks.get)
     return config | {largest: blocks[largest] // 2}
 
@@ -172,8 +208,14 @@ def kept_list(whole: str) -> list[Binary] | None:
     found: list[Binary] = []
     made: dict[str, Binary] = {}
     for kernel, grid, arguments, constants, options, number, key in json.loads(data) if data is not None else ():
-        launched = Launched(kernel, tuple(grid), tuple((name, Given(*given)) for name, given in arguments),
-                            tuple(map(tuple, constants)), tuple(map(tuple, options)), number)
+        launched = Launched(
+            kernel,
+            tuple(grid),
+            tuple((name, Given(*given)) for name, given in arguments),
+            tuple(map(tuple, constants)),
+            tuple(map(tuple, options)),
+            number,
+        )
         if key not in made:
             one = stored(key, launched)
             if one is None:
@@ -185,6 +227,7 @@ def kept_list(whole: str) -> list[Binary] | None:
 
 # -- one kernel
 
+
 def signature(launched: Launched) -> tuple[tuple[str, str, bool], ...]:
     """(parameter, type, divisible by 16) of what is no constant. Arrays begin at multiples of 16 bytes, unless they say so."""
     whole = lambda g: g.kind in ("i32", "i64") and g.value is not None and g.value % 16 == 0
@@ -195,6 +238,7 @@ def signature(launched: Launched) -> tuple[tuple[str, str, bool], ...]:
 def version() -> str:
     """Triton's version, without importing it."""
     from importlib import metadata
+
     try:
         return metadata.version("triton")
     except metadata.PackageNotFoundError as error:
@@ -203,8 +247,14 @@ def version() -> str:
 
 def key_of(text: str, launched: Launched, capability: int) -> str:
     """The name of a kernel's files in the store."""
-    identity = [version(), capability, kernel_text(text, launched.kernel), signature(launched),
-                [(k, str(v)) for k, v in launched.constants], launched.options]
+    identity = [
+        version(),
+        capability,
+        kernel_text(text, launched.kernel),
+        signature(launched),
+        [(k, str(v)) for k, v in launched.constants],
+        launched.options,
+    ]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
@@ -234,8 +284,16 @@ def kernel_text(text: str, kernel: str) -> str:
     return "\n".join([*needed(own), own])
 
 
-KEPT = ("name", "shared", "num_warps", "num_ctas", "global_scratch_size", "global_scratch_align", "profile_scratch_size",
-        "profile_scratch_align")
+KEPT = (
+    "name",
+    "shared",
+    "num_warps",
+    "num_ctas",
+    "global_scratch_size",
+    "global_scratch_align",
+    "profile_scratch_size",
+    "profile_scratch_align",
+)
 
 
 def compiled(namespace: dict, launched: Launched, capability: int) -> Binary:
@@ -245,9 +303,11 @@ def compiled(namespace: dict, launched: Launched, capability: int) -> Binary:
     names = list(function.arg_names)
     types = {name: kind for name, kind, _ in signature(launched)} | {name: "constexpr" for name, _ in launched.constants}
     source = compiler.ASTSource(
-        function, {name: types[name] for name in names},
+        function,
+        {name: types[name] for name in names},
         constexprs={(names.index(name),): value for name, value in launched.constants},
-        attrs={(names.index(name),): [["tt.divisibility", 16]] for name, _, divisible in signature(launched) if divisible})
+        attrs={(names.index(name),): [["tt.divisibility", 16]] for name, _, divisible in signature(launched) if divisible},
+    )
     target = backends.GPUTarget("cuda", capability, 32)
     made = compiler.compile(source, target=target, options={**dict(launched.options), "enable_fp_fusion": False})
     facts = {name: getattr(made.metadata, name) for name in KEPT if hasattr(made.metadata, name)}

@@ -29,17 +29,20 @@ from .block_values import Argument, KernelWriter, Written
 
 NAMES = ("attention_forward", "attention_backward")
 NO_MASK, BOOL_MASK = 0, 1
-LOCAL = frozenset("""
+LOCAL = frozenset(
+    """
     tiles item head depths deeps queries keys values given scores weights slopes share sums top lse sum made made_keys made_values
     queries_start keys_start values_start given_start low free last keep kept_weights weight
-    """.split())
-KEPT = {"weights": "kept_weights", "slopes": "slopes"}         # what is kept, by what there was
+    """.split()
+)
+KEPT = {"weights": "kept_weights", "slopes": "slopes"}  # what is kept, by what there was
 LOG2E, LN2 = 1 / math.log(2), math.log(2)
 # by bytes of an element and the deepest row: queries and keys of a block, warps, stages; forward, backward
-BLOCKS = {2: ((64, (128, 64, 4, 3), (64, 64, 4, 2)), (128, (128, 64, 8, 2), (64, 32, 4, 2)),
-              (256, (64, 32, 8, 2), (32, 32, 8, 1))),
-          4: ((64, (64, 32, 4, 2), (32, 32, 4, 2)), (128, (32, 32, 4, 2), (32, 32, 8, 1))),
-          8: ((64, (16, 16, 4, 1), (16, 16, 4, 1)), (128, (16, 16, 4, 1), (16, 16, 4, 1)))}
+BLOCKS = {
+    2: ((64, (128, 64, 4, 3), (64, 64, 4, 2)), (128, (128, 64, 8, 2), (64, 32, 4, 2)), (256, (64, 32, 8, 2), (32, 32, 8, 1))),
+    4: ((64, (64, 32, 4, 2), (32, 32, 4, 2)), (128, (32, 32, 4, 2), (32, 32, 8, 1))),
+    8: ((64, (16, 16, 4, 1), (16, 16, 4, 1)), (128, (16, 16, 4, 1), (16, 16, 4, 1))),
+}
 
 
 def has_template(call: Any) -> bool:
@@ -54,7 +57,7 @@ def has_template(call: Any) -> bool:
 def operands(call: Job) -> tuple:
     """The regions of q, k, v, the mask and what dropout keeps."""
     first = 2 if call.name == "attention_forward" else 3
-    return call.arrays[first:first + 5]
+    return call.arrays[first : first + 5]
 
 
 def mask_place(call: Job) -> int:
@@ -82,8 +85,17 @@ class Shape:
 
 def shape_of(call: Job) -> Shape:
     heads, length, width, depth, deep, causal, _, _, *rest = (plain(n) for n in call.numbers)
-    return Shape(heads, length, width, depth, deep, bool(causal), *(tuple(rest[at:at + 3]) for at in (0, 3, 6, 9)),
-                 tuple(rest[12:16]), rest[16])
+    return Shape(
+        heads,
+        length,
+        width,
+        depth,
+        deep,
+        bool(causal),
+        *(tuple(rest[at : at + 3]) for at in (0, 3, 6, 9)),
+        tuple(rest[12:16]),
+        rest[16],
+    )
 
 
 class AttentionWriter(KernelWriter):
@@ -117,8 +129,12 @@ class AttentionWriter(KernelWriter):
         forward, backward = next(b[1:] for b in BLOCKS[self.dtype.itemsize] if deepest <= b[0])
         bm, bn, warps, stages = forward if self.call.name == "attention_forward" else backward
         fit = lambda n, most: max(SMALLEST, min(most, power_of_two(n))) if isinstance(n, int) else most
-        made = {"BM": fit(s.length, bm), "BN": fit(s.width, bn), "BD": max(SMALLEST, power_of_two(s.depth)),
-                "BV": max(SMALLEST, power_of_two(s.deep))}
+        made = {
+            "BM": fit(s.length, bm),
+            "BN": fit(s.width, bn),
+            "BD": max(SMALLEST, power_of_two(s.depth)),
+            "BV": max(SMALLEST, power_of_two(s.deep)),
+        }
         if self.dtype.name in HALVES:
             made["DOT"] = HALVES[self.dtype.name]
         return {**made, "PRECISION": precision(self.dtype), "num_warps": warps, "num_stages": stages}
@@ -154,8 +170,9 @@ class AttentionWriter(KernelWriter):
     def block_of(self, name: str, region: Any, strides: tuple, rows: str, extent: ExprLike, block: str, deep: str) -> None:
         """Load a block of rows: (rows, depths) of the item's matrix."""
         depth, wide = (self.shape.depth, "BD") if deep == "depths" else (self.shape.deep, "BV")
-        place = f"{self.pointer(region.buffer)} + {name}_start + {rows}[:, None] * {factor(self.text(strides[2]))}" \
-                f" + {deep}[None, :]"
+        place = (
+            f"{self.pointer(region.buffer)} + {name}_start + {rows}[:, None] * {factor(self.text(strides[2]))} + {deep}[None, :]"
+        )
         masks = self.inside(rows, extent, block, deep, depth, wide)
         given = f", {' & '.join(masks)}, other=0.0" if masks else ""
         self.lines(f"{name} = tl.load({place}{given})" + (".to(DOT)" if self.dtype.name in HALVES else ""))
@@ -181,7 +198,7 @@ class AttentionWriter(KernelWriter):
             shown = [] if self.whole(s.width, "BN") else [f"(columns[None, :] < {self.text(s.width)})"]
             shown += ["(columns[None, :] <= rows[:, None])"] if s.causal else []
             if shown:
-                self.lines(f"scores = tl.where({' & '.join(shown)}, scores, float(\"-inf\"))")
+                self.lines(f'scores = tl.where({" & ".join(shown)}, scores, float("-inf"))')
         if s.kind != NO_MASK:
             self.masked()
 
@@ -193,7 +210,7 @@ class AttentionWriter(KernelWriter):
         place = f"tl.broadcast_to({' + '.join(terms) or 'rows[:, None] * 0'}, (BM, BN))"
         loaded = f"tl.load({self.pointer(self.mask.buffer)} + {place}, {inside}, other=0)"
         if s.kind == BOOL_MASK:
-            self.lines(f"scores = tl.where({loaded}, scores, float(\"-inf\"))")
+            self.lines(f'scores = tl.where({loaded}, scores, float("-inf"))')
         else:
             self.lines(f"scores = scores + {loaded}.to({self.register}) * {LOG2E!r}")
 
@@ -220,7 +237,7 @@ class AttentionWriter(KernelWriter):
         """Load keys and values of one block; without an edge all of them are there."""
         s = self.shape
         self.lines("columns = start + tl.arange(0, BN)")
-        extent = s.width if edge else 0                         # 0: a multiple of any block
+        extent = s.width if edge else 0  # 0: a multiple of any block
         self.block_of("keys", self.k, s.k, "columns", extent, "BN", "depths")
         if values:
             self.block_of("values", self.v, s.v, "columns", extent, "BN", "deeps")
@@ -283,8 +300,17 @@ class AttentionWriter(KernelWriter):
         grid = f"({tiles} * {factor(expression(self.items, host=True))},)"
         points = [plain(product((self.items, extent, max(s.depth, s.deep)))), s.width]
         points += [plain(product((self.items, s.length, s.width)))] if self.keep is not None else []
-        return Written(self.kernel, self.kernel.name + self.SUFFIX, self.lines.lines, self.arguments, grid, dict(self.blocks),
-                       points, rows=self.rows(), choices=configs.attention(self.blocks))
+        return Written(
+            self.kernel,
+            self.kernel.name + self.SUFFIX,
+            self.lines.lines,
+            self.arguments,
+            grid,
+            dict(self.blocks),
+            points,
+            rows=self.rows(),
+            choices=configs.attention(self.blocks),
+        )
 
     def rows(self) -> dict[str, ExprLike]:
         return {}
@@ -297,7 +323,7 @@ class Forward(AttentionWriter):
         self.begin(s.length, "BM", "rows", s.causal)
         self.starts(queries=(self.q, s.q), keys=(self.k, s.k), values=(self.v, s.v))
         self.block_of("queries", self.q, s.q, "rows", s.length, "BM", "depths")
-        out(f"top = tl.full((BM,), float(\"-inf\"), {self.register})")
+        out(f'top = tl.full((BM,), float("-inf"), {self.register})')
         out(f"total = {self.zeros('BM')}")
         out(f"sums = {self.zeros('BM', 'BV')}")
         self.walk_keys(self.step)

@@ -21,8 +21,8 @@ from . import aot, launch, triton_api
 from .codegen import Generated
 
 SUFFIX = ".tuned"
-WARM, ROUNDS = 2, 3                         # calls before a time is taken; times taken, of which the least counts
-LEAST_TIME, MOST_REPEATS = 2000.0, 50       # microseconds that a time is taken over, about; launches of it at most
+WARM, ROUNDS = 2, 3  # calls before a time is taken; times taken, of which the least counts
+LEAST_TIME, MOST_REPEATS = 2000.0, 50  # microseconds that a time is taken over, about; launches of it at most
 
 
 @dataclass
@@ -61,14 +61,28 @@ def block_text(config: Mapping[str, Any]) -> str:
     return ", ".join(f"{k}={v}" for k, v in config.items()) or "as the rule says"
 
 
-def tuned(program: Program, generated: Generated, place: Any, sizes: Mapping[str, int], memory: Callable,
-          unaligned: Collection[str] = ()) -> Tuned:
+def tuned(
+    program: Program,
+    generated: Generated,
+    place: Any,
+    sizes: Mapping[str, int],
+    memory: Callable,
+    unaligned: Collection[str] = (),
+) -> Tuned:
     """The choices for a program. `memory()` gives (addresses, scalars, what runs a kernel of the program eagerly), asked for
     where something is measured."""
     if not any(generated.choices):
         return Tuned()
-    identity = [aot.version(), place.driver.name, place.chip, place.most_shared, generated.text, sorted(sizes.items()),
-                sorted(generated.names.items()), sorted(unaligned)]
+    identity = [
+        aot.version(),
+        place.driver.name,
+        place.chip,
+        place.most_shared,
+        generated.text,
+        sorted(sizes.items()),
+        sorted(generated.names.items()),
+        sorted(unaligned),
+    ]
     whole = digest(identity)
     data = artifact_store.read(whole, SUFFIX)
     if data is not None:
@@ -86,8 +100,15 @@ class Tuner:
     """Launches in order; those with choices are timed, and then made once with what was chosen, so that what follows finds in
     memory what it would find in a call."""
 
-    def __init__(self, program: Program, generated: Generated, place: Any, sizes: Mapping[str, int], memory: Callable,
-                 unaligned: Collection[str]):
+    def __init__(
+        self,
+        program: Program,
+        generated: Generated,
+        place: Any,
+        sizes: Mapping[str, int],
+        memory: Callable,
+        unaligned: Collection[str],
+    ):
         self.program, self.generated, self.place, self.sizes, self.unaligned = program, generated, place, sizes, unaligned
         self.namespace = triton_api.load(generated.text, interpreted=False)
         self.addresses, self.scalars, self.eager = memory()
@@ -145,8 +166,20 @@ class Tuner:
 
     def key(self, launched: aot.Launched, choices: tuple[dict, ...]) -> str:
         text = aot.kernel_text(self.generated.text, launched.kernel)
-        return digest([aot.version(), self.place.driver.name, self.place.chip, self.place.most_shared, text,
-                       aot.signature(launched), classes(launched), launched.constants, launched.options, choices])
+        return digest(
+            [
+                aot.version(),
+                self.place.driver.name,
+                self.place.chip,
+                self.place.most_shared,
+                text,
+                aot.signature(launched),
+                classes(launched),
+                launched.constants,
+                launched.options,
+                choices,
+            ]
+        )
 
     def measured(self, launched: aot.Launched, choices: tuple[dict, ...]) -> Trial:
         tried = [self.attempt(launched.number, config) for config in ({}, *choices)]

@@ -17,9 +17,9 @@ from .triton_text import register_type
 from .tiles import Dim, Tile
 from .block_values import Written
 
-LONGEST, LONGEST_WIDE = 256, 128        # longer rows compile for seconds (ten at 1024), and a library sorts them well
-ELEMENTS = 2048                         # of the rows of one program
-WIDE = ("int64", "uint64", "float64")   # keys of 64 bits: positions go beside them, not in them
+LONGEST, LONGEST_WIDE = 256, 128  # longer rows compile for seconds (ten at 1024), and a library sorts them well
+ELEMENTS = 2048  # of the rows of one program
+WIDE = ("int64", "uint64", "float64")  # keys of 64 bits: positions go beside them, not in them
 
 
 def write_order(program: Any, kernel: ExternCall) -> list[Written] | None:

@@ -46,8 +46,8 @@ class Written:
     blocks: dict[str, Any]
     points: list[ExprLike]
     fallible: bool = False
-    rows: dict[str, ExprLike] = field(default_factory=dict)             # scratch argument -> elements
-    choices: tuple[dict[str, Any], ...] = ()                            # changes of `blocks` that can be tried
+    rows: dict[str, ExprLike] = field(default_factory=dict)  # scratch argument -> elements
+    choices: tuple[dict[str, Any], ...] = ()  # changes of `blocks` that can be tried
 
 
 class KernelWriter:
@@ -185,8 +185,9 @@ class KernelWriter:
             return [*(self.get(a).text for a in args[:3]), str(args[3].attrs)]
         first = 1 if value.op == "where" else 0
         bare = (value.op in PLAIN or value.op == "where") and any(a.op != "const" for a in args[first:])
-        return [literal(a.attrs, a.dtype) if a.op == "const" and bare and k >= first else self.get(a).text
-                for k, a in enumerate(args)]
+        return [
+            literal(a.attrs, a.dtype) if a.op == "const" and bare and k >= first else self.get(a).text for k, a in enumerate(args)
+        ]
 
     # -- memory
 
@@ -260,7 +261,7 @@ class KernelWriter:
         shown = made.text
         if store.mode == "add":
             shown = self.broadcast(f"{factor(shown)}.to({stored_type(store.buffer.dtype)})", made.dims, wanted)
-            self.lines(f"tl.atomic_add({self.place(store.buffer, text)}, {shown}{mask}, sem=\"relaxed\")")
+            self.lines(f'tl.atomic_add({self.place(store.buffer, text)}, {shown}{mask}, sem="relaxed")')
         else:
             self.lines(f"tl.store({self.place(store.buffer, text)}, {shown}{mask})")
 
@@ -281,6 +282,7 @@ class KernelWriter:
 
 # -- comments
 
+
 def describe(kernel: Any) -> list[str]:
     """The comment above a kernel: where it comes from, why it is one kernel, what it moves."""
     lines = [f"{origin.node}" + (f"   {origin.line}" if origin.line else "") for origin in kernel.origins]
@@ -291,4 +293,3 @@ def describe(kernel: Any) -> list[str]:
     if total and all(isinstance(t, int) for t in total):
         lines.append(f"{sum(total):,} bytes")
     return lines
-

@@ -55,9 +55,9 @@ class Writer:
         self.program = program
         self.names = Names(TAKEN | set(library()))
         self.memory = Names({"error", "seed", "base", "eager", *(s.name for s in (*program.symbols, *program.floats))})
-        self.functions: dict[str, str] = {}                 # canonical code -> name
+        self.functions: dict[str, str] = {}  # canonical code -> name
         self.printed: list[str] = []
-        self.called: dict[str, str] = {}                    # kernel of the program -> the first function that is launched for it
+        self.called: dict[str, str] = {}  # kernel of the program -> the first function that is launched for it
         self.run = Lines(1)
         self.kernels: list[str] = []
         self.choices: list[tuple[dict, ...]] = []
@@ -79,8 +79,11 @@ class Writer:
     def launch(self, written: Written) -> None:
         """One line of `run`; a kernel with a text that was printed before is not printed again."""
         wide = self.is_wide(written)
-        parameters = [*written.arguments, "INDEX: tl.constexpr",
-                      *(f"{name}: tl.constexpr" for name in written.blocks if not name.startswith("num_"))]
+        parameters = [
+            *written.arguments,
+            "INDEX: tl.constexpr",
+            *(f"{name}: tl.constexpr" for name in written.blocks if not name.startswith("num_")),
+        ]
         code = "\n".join([f"({', '.join(parameters)}):", *written.body])
         meaning = canonical(code, written.arguments)
         name = self.functions.get(meaning)
@@ -93,8 +96,11 @@ class Writer:
         self.kernels.append(name)
         self.choices.append(written.choices)
         self.called.setdefault(written.kernel.name, name)
-        given = [*(self.argument(written, key) for key in written.arguments), f"INDEX={wide}",
-                 *(f"{key}={block(value)}" for key, value in written.blocks.items())]
+        given = [
+            *(self.argument(written, key) for key in written.arguments),
+            f"INDEX={wide}",
+            *(f"{key}={block(value)}" for key, value in written.blocks.items()),
+        ]
         call = f"launch({name}, lambda b: {written.grid}, {', '.join(given)})"
         for line in folded(call):
             self.run(line)
@@ -131,22 +137,45 @@ class Writer:
         body = "\n\n\n".join(self.printed)
         helpers = needed(body)
         symbols = "".join(f", {s.name}" for s in self.program.symbols)
-        lines = [f'"""{self.program.name}: {len(self.kernels)} launches of {len(self.printed)} kernels. '
-                 'Run this file to see it at work."""', "", "import triton", "import triton.language as tl"]
+        lines = [
+            f'"""{self.program.name}: {len(self.kernels)} launches of {len(self.printed)} kernels. '
+            'Run this file to see it at work."""',
+            "",
+            "import triton",
+            "import triton.language as tl",
+        ]
         if "libdevice." in body or any("libdevice." in h for h in helpers):
             lines.append("from triton.language.extra import libdevice")
         if self.program.kernels:
             lines += ["", "", *"\n\n\n".join(helpers).split("\n")] if helpers else []
-        lines += ["", "", body, "", "", f"def run(launch, t{symbols}):",
-                  '    """Launch the kernels in order. `t` has the arrays; launch(kernel, grid over block sizes, *arguments)."""',
-                  *(self.run.lines or ["    pass"]), "", "",
-                  "def cdiv(a, b):", "    return (a + b - 1) // b", "", "",
-                  "def index(*sizes):", '    """The type of positions in arrays of these sizes."""',
-                  "    return tl.int64 if max(sizes) >= 1 << 31 else tl.int32", "", "",
-                  self.table(), "", "",
-                  'if __name__ == "__main__":',
-                  "    from flambeau.inductor.triton.run_file import main",
-                  "    main(run, buffers)", ""]
+        lines += [
+            "",
+            "",
+            body,
+            "",
+            "",
+            f"def run(launch, t{symbols}):",
+            '    """Launch the kernels in order. `t` has the arrays; launch(kernel, grid over block sizes, *arguments)."""',
+            *(self.run.lines or ["    pass"]),
+            "",
+            "",
+            "def cdiv(a, b):",
+            "    return (a + b - 1) // b",
+            "",
+            "",
+            "def index(*sizes):",
+            '    """The type of positions in arrays of these sizes."""',
+            "    return tl.int64 if max(sizes) >= 1 << 31 else tl.int32",
+            "",
+            "",
+            self.table(),
+            "",
+            "",
+            'if __name__ == "__main__":',
+            "    from flambeau.inductor.triton.run_file import main",
+            "    main(run, buffers)",
+            "",
+        ]
         return "\n".join(lines)
 
     def table(self) -> str:
@@ -191,6 +220,7 @@ def write(program: Program, kernel: Any) -> list[Written] | None:
 
 # -- text
 
+
 def canonical(code: str, arguments: Iterable[str]) -> str:
     """The code with parameters and variables numbered as they appear: two kernels that differ in names only are one."""
     mine = set(arguments)
@@ -233,4 +263,3 @@ def pieces(text: str, width: int) -> list[str]:
         else:
             word += ch
     return [*lines, line]
-

@@ -11,11 +11,28 @@ from typing import Any
 
 MOST = 8
 # by bytes of an element: BM, BN, BK, warps, stages
-PRODUCTS = {2: ((128, 128, 64, 8, 4), (128, 256, 64, 8, 3), (128, 64, 32, 4, 4), (64, 128, 64, 4, 3), (64, 64, 64, 4, 4),
-                (32, 64, 64, 4, 4), (64, 32, 64, 4, 4), (32, 32, 128, 4, 3)),
-            4: ((128, 64, 32, 4, 3), (64, 128, 32, 4, 3), (128, 128, 16, 8, 3), (64, 64, 16, 4, 4), (32, 64, 32, 4, 3),
-                (64, 32, 32, 4, 3), (32, 32, 64, 4, 2)),
-            8: ((64, 64, 16, 4, 2), (32, 64, 16, 4, 3), (64, 32, 16, 4, 3), (16, 32, 32, 2, 2))}
+PRODUCTS = {
+    2: (
+        (128, 128, 64, 8, 4),
+        (128, 256, 64, 8, 3),
+        (128, 64, 32, 4, 4),
+        (64, 128, 64, 4, 3),
+        (64, 64, 64, 4, 4),
+        (32, 64, 64, 4, 4),
+        (64, 32, 64, 4, 4),
+        (32, 32, 128, 4, 3),
+    ),
+    4: (
+        (128, 64, 32, 4, 3),
+        (64, 128, 32, 4, 3),
+        (128, 128, 16, 8, 3),
+        (64, 64, 16, 4, 4),
+        (32, 64, 32, 4, 3),
+        (64, 32, 32, 4, 3),
+        (32, 32, 64, 4, 2),
+    ),
+    8: ((64, 64, 16, 4, 2), (32, 64, 16, 4, 3), (64, 32, 16, 4, 3), (16, 32, 32, 2, 2)),
+}
 SQUARES = ((64, 64), (16, 64), (64, 16), (16, 256), (256, 16))
 
 
@@ -43,9 +60,19 @@ def attention(rule: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     """Blocks divide those that the text was written for, as masks at the ends were left out where they divide the rows."""
     half = lambda name: max(16, rule[name] // 2)
     other = {"num_warps": 8 if rule["num_warps"] < 8 else 4}
-    return distinct(rule, [other, {"num_stages": rule["num_stages"] + 1}, {"num_stages": max(1, rule["num_stages"] - 1)},
-                           {"BM": half("BM")}, {"BN": half("BN")}, {"BM": half("BM"), "BN": half("BN")},
-                           {"BN": half("BN"), **other}, {"BM": half("BM"), "num_stages": rule["num_stages"] + 1}])
+    return distinct(
+        rule,
+        [
+            other,
+            {"num_stages": rule["num_stages"] + 1},
+            {"num_stages": max(1, rule["num_stages"] - 1)},
+            {"BM": half("BM")},
+            {"BN": half("BN")},
+            {"BM": half("BM"), "BN": half("BN")},
+            {"BN": half("BN"), **other},
+            {"BM": half("BM"), "num_stages": rule["num_stages"] + 1},
+        ],
+    )
 
 
 def maps(rule: dict[str, Any]) -> tuple[dict[str, Any], ...]:

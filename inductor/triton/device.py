@@ -25,8 +25,8 @@ from ..schedule.memory_planning import overwritten
 from . import aot, fallbacks
 from .codegen import generate
 
-KEPT = 32               # sets of sizes whose launches are kept
-ALIGNED = 16            # bytes: kernels are told that arrays begin at a multiple, and load several elements at once
+KEPT = 32  # sets of sizes whose launches are kept
+ALIGNED = 16  # bytes: kernels are told that arrays begin at a multiple, and load several elements at once
 
 
 class Place:
@@ -36,16 +36,19 @@ class Place:
 
     def __init__(self, device: Any, replay: bool = False, tunes: bool = False):
         from . import launch
+
         self.device, self.replay, self.tunes = device, replay, tunes
         self.driver = launch.driver(device.index or 0)
         self.chip, self.most_shared = chip_of(self.driver.capability), self.driver.most_shared
 
     def prepare(self, binaries: list) -> Callable:
         from . import launch
+
         return (launch.Replayed if self.replay else launch.Prepared)(self.driver, binaries)
 
     def stream(self) -> int:
         from ...eager import cuda
+
         return cuda.current_stream(self.device).cuda_stream
 
     def empty(self, elements: int, dtype: Any) -> Tensor:
@@ -76,7 +79,7 @@ class OnDevice:
         self.constants = {b.name: program.constants[b.name].to(place.device) for b in program.buffers if b.kind == "const"}
         self.own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
         self.error = place.zeros(1, dtypes.int32) if program.checks else None
-        self.tuned: dict[tuple, Any] = {}                   # sizes -> autotune.Tuned
+        self.tuned: dict[tuple, Any] = {}  # sizes -> autotune.Tuned
         counters.add("kernels", amount=len(self.generated.kernels))
 
     def __call__(self, inputs: Sequence[Any], seed: int = 0, base: int = 0) -> list[Any]:
@@ -132,11 +135,13 @@ class OnDevice:
         sizes, strides = (tuple(size_of(e, env) for e in es) for es in (buffer.sizes, buffer.strides))
         moved = any(n > 1 and s != t for n, s, t in zip(sizes, strides, given.stride()))
         if given.dtype is not buffer.dtype or tuple(given.shape) != sizes or moved or given.device != self.place.device:
-            raise InternalError(f"{buffer.text()} was given {given.dtype}{list(given.shape)} with strides {given.stride()} "
-                                f"on {given.device}")
+            raise InternalError(
+                f"{buffer.text()} was given {given.dtype}{list(given.shape)} with strides {given.stride()} on {given.device}"
+            )
 
-    def output(self, own: int | None, output: Any, inputs: Sequence[Any], tensors: Mapping[str, Tensor],
-               env: Mapping[str, int]) -> Any:
+    def output(
+        self, own: int | None, output: Any, inputs: Sequence[Any], tensors: Mapping[str, Tensor], env: Mapping[str, int]
+    ) -> Any:
         if own is not None:
             return inputs[own]
         if not isinstance(output, Buffer):
@@ -146,16 +151,18 @@ class OnDevice:
 
     # -- kernels
 
-    def ready(self, env: Mapping[str, int], addresses: Mapping[str, int], inputs: Sequence[Any],
-              scalars: Mapping[str, Any]) -> list[Callable | int]:
+    def ready(
+        self, env: Mapping[str, int], addresses: Mapping[str, int], inputs: Sequence[Any], scalars: Mapping[str, Any]
+    ) -> list[Callable | int]:
         """The launches at these sizes and alignments, compiled at the first use, and numbers of the calls between them."""
         unaligned = frozenset(name for name, place in addresses.items() if place % ALIGNED)
         key = (*env.values(), unaligned)
         found = self.prepared.get(key)
         if found is None:
             configs = self.configs(env, inputs, scalars, unaligned) if self.place.tunes else {}
-            binaries = aot.compile_program(self.program, self.place.chip, env, self.generated, self.place.most_shared, configs,
-                                             unaligned)
+            binaries = aot.compile_program(
+                self.program, self.place.chip, env, self.generated, self.place.most_shared, configs, unaligned
+            )
             if len(self.prepared) >= KEPT:
                 del self.prepared[next(iter(self.prepared))]
             found = self.prepared[key] = self.parts(binaries)
@@ -165,12 +172,11 @@ class OnDevice:
         found: list[Callable | int] = []
         for before, number in self.generated.pauses:
             now = [b for b in binaries if b.launched.number < before]
-            binaries = binaries[len(now):]
+            binaries = binaries[len(now) :]
             found += [self.place.prepare(now), number] if now else [number]
         return [*found, self.place.prepare(binaries)] if binaries else found
 
-    def run_eagerly(self, number: int, tensors: Mapping[str, Tensor], env: Mapping[str, int],
-                    scalars: Mapping[str, Any]) -> None:
+    def run_eagerly(self, number: int, tensors: Mapping[str, Tensor], env: Mapping[str, int], scalars: Mapping[str, Any]) -> None:
         """A call that has no kernel, on tensors over the buffers' memory."""
         kernel = self.program.kernels[number]
         counters.add("fallbacks", f"triton: {fallbacks.shown(kernel)}: {fallbacks.why(kernel)}")
@@ -189,11 +195,12 @@ class OnDevice:
         if held is None:
             block, start = tensors[self.program.homes.get(name, " arena")], size_of(self.program.arena[name], env)
             flat = block.as_strided((span(block),), (1,), block.storage_offset()).view(dtypes.uint8)
-            held = flat[start:start + size_of(view.buffer.extent(), env) * dtype.itemsize].view(dtype)
+            held = flat[start : start + size_of(view.buffer.extent(), env) * dtype.itemsize].view(dtype)
         return held.as_strided(sizes, strides, held.storage_offset() + size_of(view.offset, env))
 
-    def configs(self, env: Mapping[str, int], inputs: Sequence[Any], scalars: Mapping[str, Any],
-                unaligned: frozenset) -> dict[int, dict]:
+    def configs(
+        self, env: Mapping[str, int], inputs: Sequence[Any], scalars: Mapping[str, Any], unaligned: frozenset
+    ) -> dict[int, dict]:
         """Blocks of launches as the device likes them: measured on copies of the inputs that the program writes to."""
         from . import autotune
 
@@ -204,6 +211,7 @@ class OnDevice:
             if self.error is not None:
                 tensors["error"] = self.place.zeros(1, dtypes.int32)
             return self.addresses(tensors, env), scalars, lambda k: self.run_eagerly(k, tensors, env, scalars)
+
         found = self.tuned[tuple(env.items())] = autotune.tuned(self.program, self.generated, self.place, env, memory, unaligned)
         return found.configs
 

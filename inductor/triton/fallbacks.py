@@ -13,17 +13,24 @@ _CHAIN = "its steps depend on each other"
 _FACTORS = "factorisations are the vendor's library's"
 _COMPLEX = "kernels have no complex numbers"
 REASONS = {
-    **dict.fromkeys("inv det adjugate slogdet solve solve_triangular cholesky qr lu_factor row_order eigh svd eig matrix_exp"
-                    .split(), _FACTORS),
+    **dict.fromkeys(
+        "inv det adjugate slogdet solve solve_triangular cholesky qr lu_factor row_order eigh svd eig matrix_exp".split(),
+        _FACTORS,
+    ),
     **dict.fromkeys(("fft_c2c", "fft_r2c", "fft_c2r"), "Fourier transforms are the vendor's library's"),
-    **dict.fromkeys("ctc_loss ctc_loss_backward lstm_sequence lstm_sequence_backward gru_sequence gru_sequence_backward "
-                    "rnn_sequence rnn_sequence_backward".split(), _CHAIN),
+    **dict.fromkeys(
+        "ctc_loss ctc_loss_backward lstm_sequence lstm_sequence_backward gru_sequence gru_sequence_backward "
+        "rnn_sequence rnn_sequence_backward".split(),
+        _CHAIN,
+    ),
     "cast": "kernels compute in types of their own: no complex numbers, and float8 from and to float32 and halves only",
     **dict.fromkeys("complex conj angle sgn real imag view_as_real view_as_complex".split(), _COMPLEX),
     **dict.fromkeys(("gamma_draw", "gamma_slope"), "it draws by rejection, a number of times that only the draws tell"),
     "gemm": "tensor cores multiply floating matrices",
-    "grouped_mm": "sizes of its groups are data", "searchsorted": "a search of one row by all is no loop over elements",
-    "sort": "rows are sorted by one program up to a known length", "topk": "rows are sorted by one program up to a known length",
+    "grouped_mm": "sizes of its groups are data",
+    "searchsorted": "a search of one row by all is no loop over elements",
+    "sort": "rows are sorted by one program up to a known length",
+    "topk": "rows are sorted by one program up to a known length",
 }
 
 

@@ -20,7 +20,7 @@ def library() -> dict[str, str]:
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
             first = min(d.lineno for d in node.decorator_list) - 1
-            found[node.name] = "\n".join(lines[first:node.end_lineno])
+            found[node.name] = "\n".join(lines[first : node.end_lineno])
     return found
 
 

@@ -26,7 +26,7 @@ from . import fallbacks, triton_api
 from .codegen import Generated, generate
 from .triton_text import held_type
 
-LARGE = 1 << 15             # elements of a block that costs the interpreter little more than a small one
+LARGE = 1 << 15  # elements of a block that costs the interpreter little more than a small one
 GROW = ("XBLOCK",)
 
 
@@ -65,8 +65,10 @@ class Launcher:
         self.tl = importlib.import_module("triton.language")
         self.error_word = np.zeros(1, np.int32)
         self.memory = {generated.names[b.name]: (m, held_type(b.dtype)) for b, m in machine.memory.items()}
-        self.memory |= {name: (garbage(machine.size(elements) * dtype.itemsize), held_type(dtype))
-                        for name, (dtype, elements) in generated.rows.items()}
+        self.memory |= {
+            name: (garbage(machine.size(elements) * dtype.itemsize), held_type(dtype))
+            for name, (dtype, elements) in generated.rows.items()
+        }
         self.memory["error"] = self.error_word, "i32"
         self.sizes = {s.name: machine.env[s.name] for s in machine.program.symbols}
 
@@ -87,7 +89,7 @@ class Launcher:
         if name in self.machine.scalars:
             value = self.machine.scalars[name]
             kind = "i64" if name in ("seed", "base") else "fp64"
-            value = (value + 2**63) % 2**64 - 2**63 if kind == "i64" else value      # seeds are unsigned
+            value = (value + 2**63) % 2**64 - 2**63 if kind == "i64" else value  # seeds are unsigned
             return triton_api.number(self.found, self.tl, value, kind)
         raise AttributeError(name)
 
@@ -106,7 +108,7 @@ class Launcher:
         shape = grid(blocks)
         blocks = {key: value for key, value in blocks.items() if key in names}
         if blocks.get("DOT") is self.tl.bfloat16:
-            blocks["DOT"] = self.tl.float32                     # the interpreter's products of bfloat16 are wrong
+            blocks["DOT"] = self.tl.float32  # the interpreter's products of bfloat16 are wrong
         given = dict(zip(names, (triton_api.plain_number(self.found, self.tl, a) for a in arguments))) | blocks
         if math.prod(shape):
             triton_api.run_grid(self.found, kernel, shape, given)

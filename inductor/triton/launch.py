@@ -22,10 +22,10 @@ from .aot import Binary, Given
 
 LIBRARY = "libcuda.so.1"
 OUT_OF_MEMORY, TOO_LARGE, NO_IMAGE = 2, 1, 209
-LOST = {46, 100, 700, 702, 714, 715, 716, 717, 718, 719, 999}          # behind these the device or its context is of no use
-TOO_MUCH = {1, 701}                     # invalid value, out of resources
-MOST_GRAPHS, PATIENCE = 8, 64           # recorded graphs a `Prepared`; calls without a known table before it gives up
-PACKED = {"i32": "=iI", "i64": "=q", "fp32": "=fI", "fp64": "=d"}      # a number in the eight bytes of its slot
+LOST = {46, 100, 700, 702, 714, 715, 716, 717, 718, 719, 999}  # behind these the device or its context is of no use
+TOO_MUCH = {1, 701}  # invalid value, out of resources
+MOST_GRAPHS, PATIENCE = 8, 64  # recorded graphs a `Prepared`; calls without a known table before it gives up
+PACKED = {"i32": "=iI", "i64": "=q", "fp32": "=fI", "fp64": "=d"}  # a number in the eight bytes of its slot
 
 
 class LaunchError(FlambeauError):
@@ -45,8 +45,14 @@ class DeviceLost(LaunchError):
 
 
 class CLaunch(ctypes.Structure):
-    _fields_ = [("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint), ("shared", ctypes.c_uint),
-                ("cluster", ctypes.c_uint), ("parameters", ctypes.c_void_p)]
+    _fields_ = [
+        ("function", ctypes.c_void_p),
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint),
+        ("shared", ctypes.c_uint),
+        ("cluster", ctypes.c_uint),
+        ("parameters", ctypes.c_void_p),
+    ]
 
 
 class Driver:
@@ -79,8 +85,10 @@ class Driver:
         if code == OUT_OF_MEMORY:
             raise OutOfMemory(f"CUDA: {what}: {text}; free tensors, or use a smaller batch")
         if code in LOST:
-            raise DeviceLost(f"CUDA error {code}: {what}: {text}; the device is lost to this program: start it again. With "
-                             "FLAMBEAU_VERIFY=1 and backend=\"triton\" on the CPU a kernel's wrong accesses are found")
+            raise DeviceLost(
+                f"CUDA error {code}: {what}: {text}; the device is lost to this program: start it again. With "
+                'FLAMBEAU_VERIFY=1 and backend="triton" on the CPU a kernel\'s wrong accesses are found'
+            )
         raise (Refused if code in TOO_MUCH else LaunchError)(f"CUDA error {code}: {what}: {text}")
 
     def load(self, binary: Binary) -> int:
@@ -89,8 +97,9 @@ class Driver:
         name, shared = binary.facts["name"], binary.facts["shared"]
         code = self.library.fb_cuda_load(self.device, binary.cubin, name.encode(), shared, ctypes.byref(function))
         if code == TOO_LARGE:
-            raise BackendError(f"{name} needs {shared:,} bytes of shared memory, more than this chip has",
-                               "compile it with smaller blocks")
+            raise BackendError(
+                f"{name} needs {shared:,} bytes of shared memory, more than this chip has", "compile it with smaller blocks"
+            )
         if code == NO_IMAGE and binary.cubin[:4] == b"\x7fELF":
             raise BackendError(f"{name} was compiled for another chip than this one (sm_{self.capability})", "compile it again")
         self.check(code, f"{name} cannot be loaded")
@@ -112,7 +121,7 @@ class Prepared:
         self.scalars = list(dict.fromkeys(g.name for g in given if g.kind[0] != "*" and g.value is None))
         places = {name: k for k, name in enumerate([*self.names, *self.scalars])}
         numbers = [g for g in given if g.kind[0] != "*" and g.value is not None]
-        self.table = (ctypes.c_uint64 * (len(places) + len(numbers) + 1))()         # the last stays 0: triton's own pointers
+        self.table = (ctypes.c_uint64 * (len(places) + len(numbers) + 1))()  # the last stays 0: triton's own pointers
         self.kinds = {g.name: g.kind for g in given}
         self.functions: dict[bytes, int] = {}
         self.kept: list[Any] = []
@@ -133,8 +142,9 @@ class Prepared:
         if function is None:
             function = self.functions[binary.cubin] = self.on.load(binary)
         grid = (ctypes.c_uint * 3)(*launched.grid, *(1,) * (3 - len(launched.grid)))
-        return CLaunch(function, grid, 32 * facts["num_warps"], facts["shared"], facts.get("num_ctas", 1),
-                       ctypes.addressof(parameters))
+        return CLaunch(
+            function, grid, 32 * facts["num_warps"], facts["shared"], facts.get("num_ctas", 1), ctypes.addressof(parameters)
+        )
 
     def slot(self, given: Given, places: Mapping[str, int], free: Any) -> int:
         if given.name in places:
@@ -155,8 +165,9 @@ class Prepared:
         self.launch_all(stream)
 
     def launch_all(self, stream: int) -> None:
-        code = self.on.library.fb_cuda_run(self.on.device, self.launches, len(self.binaries), ctypes.c_void_p(stream),
-                                           ctypes.byref(self.done))
+        code = self.on.library.fb_cuda_run(
+            self.on.device, self.launches, len(self.binaries), ctypes.c_void_p(stream), ctypes.byref(self.done)
+        )
         if code:
             self.refused(code)
 
@@ -164,8 +175,9 @@ class Prepared:
         """Microseconds that one round of all launches takes on the device, over `repeats` rounds."""
         self.fill(addresses, scalars)
         found = ctypes.c_float()
-        code = self.on.library.fb_cuda_time(self.on.device, self.launches, len(self.binaries), ctypes.c_void_p(stream), repeats,
-                                            ctypes.byref(found))
+        code = self.on.library.fb_cuda_time(
+            self.on.device, self.launches, len(self.binaries), ctypes.c_void_p(stream), repeats, ctypes.byref(found)
+        )
         self.on.check(code, f"{self.binaries[0].launched.kernel} was not timed")
         return 1000 * found.value / repeats
 
@@ -201,8 +213,9 @@ class Replayed(Prepared):
 
     def record(self) -> int:
         made = ctypes.c_void_p()
-        code = self.on.library.fb_cuda_record(self.on.device, self.launches, len(self.binaries), ctypes.byref(made),
-                                              ctypes.byref(self.done))
+        code = self.on.library.fb_cuda_record(
+            self.on.device, self.launches, len(self.binaries), ctypes.byref(made), ctypes.byref(self.done)
+        )
         if code:
             self.refused(code)
         return made.value

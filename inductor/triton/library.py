@@ -261,7 +261,7 @@ def sorted_keys(key, ROWS: tl.constexpr, N: tl.constexpr, LOG: tl.constexpr):
     for k in tl.static_range(1, LOG + 1):
         for j in tl.static_range(1, k + 1):
             other = partners(key, ROWS, N, 2 ** (k - j))
-            least = ((index & 2 ** (k - j)) == 0) == ((index & 2 ** k) == 0)
+            least = ((index & 2 ** (k - j)) == 0) == ((index & 2**k) == 0)
             key = tl.where((key < other) == least, key, other)
     return key
 
@@ -273,7 +273,7 @@ def sorted_pairs(key, at, ROWS: tl.constexpr, N: tl.constexpr, LOG: tl.constexpr
     for k in tl.static_range(1, LOG + 1):
         for j in tl.static_range(1, k + 1):
             other, other_at = partners(key, ROWS, N, 2 ** (k - j)), partners(at, ROWS, N, 2 ** (k - j))
-            least = ((index & 2 ** (k - j)) == 0) == ((index & 2 ** k) == 0)
+            least = ((index & 2 ** (k - j)) == 0) == ((index & 2**k) == 0)
             keep = ((key < other) | ((key == other) & (at < other_at))) == least
             key = tl.where(keep, key, other)
             at = tl.where(keep, at, other_at)
@@ -296,8 +296,16 @@ def from_float8_e4m3fn(byte):
 
 
 @triton.jit
-def to_float8(x, FRACTION: tl.constexpr, BIAS: tl.constexpr, TINY: tl.constexpr, LEAST: tl.constexpr, MOST: tl.constexpr,
-              OVER: tl.constexpr, NAN: tl.constexpr):
+def to_float8(
+    x,
+    FRACTION: tl.constexpr,
+    BIAS: tl.constexpr,
+    TINY: tl.constexpr,
+    LEAST: tl.constexpr,
+    MOST: tl.constexpr,
+    OVER: tl.constexpr,
+    NAN: tl.constexpr,
+):
     """The nearest, ties to even. TINY: its last bit is the least float8; LEAST: the least normal one."""
     bits = x.to(tl.int32, bitcast=True)
     size = bits & 0x7FFFFFFF

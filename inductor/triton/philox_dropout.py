@@ -56,6 +56,7 @@ def drawn(kernel: Any) -> Drawn | None:
 
 def is_mask(buffer: Buffer) -> Any:
     """Whether a kernel reads a buffer as a mask of dropout only."""
+
     def answer(kernel: Any) -> bool:
         if not isinstance(kernel, ExternCall) or not kernel.calls or not has_template(kernel.calls[0]):
             return False
@@ -64,6 +65,7 @@ def is_mask(buffer: Buffer) -> Any:
         others = [a for k, a in enumerate(call.arrays) if k != at]
         keep = call.arrays[at]
         return keep is not None and keep.buffer == buffer and all(a is None or a.buffer != buffer for a in others)
+
     return answer
 
 
@@ -73,6 +75,6 @@ def with_drawn(kernel: Any, found: dict[Buffer, Drawn]) -> Any:
         return kernel
     (call,) = kernel.calls
     at = mask_place(call)
-    arrays = (*call.arrays[:at], found[call.arrays[at].buffer], *call.arrays[at + 1:])
+    arrays = (*call.arrays[:at], found[call.arrays[at].buffer], *call.arrays[at + 1 :])
     args = tuple(None if isinstance(a, View) and a.buffer in found else a for a in kernel.args)
     return replace(kernel, args=args, calls=(replace(call, arrays=arrays),))

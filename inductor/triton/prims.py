@@ -35,6 +35,7 @@ def typed(number: Any, dtype: Any) -> str:
 
 # -- conversions
 
+
 def convert(text: str, source: Any, target: Any) -> str:
     """`cast`: truth for bool, truncation toward zero for integers, rounding for halves."""
     if source is target:
@@ -43,7 +44,7 @@ def convert(text: str, source: Any, target: Any) -> str:
         return f"{factor(text)} != 0"
     moved, name = factor(text), register_type(target)
     if source.is_floating_point and not target.is_floating_point and name not in ("tl.int64", "tl.int32"):
-        moved = f"{moved}.to(tl.int64)"                    # out of a narrow or unsigned type's range it wraps around
+        moved = f"{moved}.to(tl.int64)"  # out of a narrow or unsigned type's range it wraps around
     if register_type(source) != name:
         moved = f"{moved}.to({name})"
     return rounded(moved, target) if target.name in HALVES else moved
@@ -64,6 +65,7 @@ def operator(sign: str, booleans: str | None = None) -> Cell:
         if dtype is dtypes.bool and booleans is not None:
             return booleans.format(*map(factor, a))
         return f"{factor(a[0])} {sign} {factor(a[1])}"
+
     return cell
 
 
@@ -73,11 +75,13 @@ def compare(sign: str, booleans: str) -> Cell:
 
 def function(name: str, doubles: str | None = None, ints: str | None = None) -> Cell:
     """A function of one type; others for float64 and for whole numbers."""
+
     def cell(dtype: Any, a: list[str]) -> str:
         if ints is not None and not dtype.is_floating_point:
             return ints.format(*a)
         chosen = doubles if doubles and dtype is dtypes.float64 else name
         return f"{chosen}({', '.join(a)})"
+
     return cell
 
 
@@ -86,6 +90,7 @@ def extreme(name: str, booleans: str) -> Cell:
         if dtype is dtypes.bool:
             return f"{factor(a[0])} {booleans} {factor(a[1])}"
         return f"{name if dtype.is_floating_point else 'whole_' + name}({', '.join(a)})"
+
     return cell
 
 
@@ -100,6 +105,7 @@ def remainder(name: str) -> Cell:
             return f"{name}({', '.join(a)})" if dtype.is_signed else f"{factor(a[0])} {sign} {factor(a[1])}"
         kind = "double" if name == "floordiv" and dtype is dtypes.float64 else "float"
         return f"{kind}_{name}({', '.join(a)})"
+
     return cell
 
 
@@ -130,8 +136,10 @@ TRITON_PRIMS: dict[str, Cell] = {
     **{name: function(f"tl.{name}") for name in ("exp", "log", "log2", "sin", "cos", "erf", "rsqrt")},
     "sqrt": function("tl.sqrt_rn", "tl.sqrt"),
     **{name: function(f"libdevice.{name}") for name in ("log1p", "expm1", "tan", "tanh")},
-    **{name: function(text, ints="{0}") for name, text in
-       (("floor", "tl.floor"), ("ceil", "tl.ceil"), ("round", "libdevice.rint"), ("trunc", "libdevice.trunc"))},
+    **{
+        name: function(text, ints="{0}")
+        for name, text in (("floor", "tl.floor"), ("ceil", "tl.ceil"), ("round", "libdevice.rint"), ("trunc", "libdevice.trunc"))
+    },
     "maximum": extreme("maximum", "|"),
     "minimum": extreme("minimum", "&"),
     "lt": compare("<", "({} == 0) & {}"),
@@ -153,10 +161,10 @@ TRITON_PRIMS: dict[str, Cell] = {
     "isinf": truth('tl.abs({0}) == float("inf")'),
     "where": lambda dtype, a: f"tl.where({', '.join(a)})",
     "philox": lambda dtype, a: f"philox({', '.join(a)})",
-    "cast": lambda dtype, a: a[0],                         # written by `convert`, which knows both types
+    "cast": lambda dtype, a: a[0],  # written by `convert`, which knows both types
 }
-PLAIN = {"add", "sub", "mul", "lt", "le", "gt", "ge", "eq", "ne", "bit_and", "bit_or", "bit_xor"}   # operators: literals do
-EXACT = {"maximum", "minimum", "floor", "ceil", "round", "trunc", "neg", "abs", "where"}    # give a value that a half holds
+PLAIN = {"add", "sub", "mul", "lt", "le", "gt", "ge", "eq", "ne", "bit_and", "bit_or", "bit_xor"}  # operators: literals do
+EXACT = {"maximum", "minimum", "floor", "ceil", "round", "trunc", "neg", "abs", "where"}  # give a value that a half holds
 
 
 def apply(name: str, texts: list[str], operands: list[Any], target: Any, constants: list[Any]) -> str:

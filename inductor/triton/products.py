@@ -23,8 +23,8 @@ from .triton_text import HALVES, expression, factor, register_type
 from .tiles import Dim, Made, Tile, decode
 from .block_values import NOTHING, KernelWriter, Written
 
-SMALLEST = 16                                    # what a tensor core multiplies at least
-TILES = {2: (128, 128, 64, 8, 3), 4: (64, 64, 32, 4, 3), 8: (32, 32, 16, 4, 2)}     # by bytes: BM, BN, BK, warps, stages
+SMALLEST = 16  # what a tensor core multiplies at least
+TILES = {2: (128, 128, 64, 8, 3), 4: (64, 64, 32, 4, 3), 8: (32, 32, 16, 4, 2)}  # by bytes: BM, BN, BK, warps, stages
 
 
 class ProductWriter(KernelWriter):
@@ -67,8 +67,17 @@ class ProductWriter(KernelWriter):
         blocks = blocks_of(m, n, k, dtype)
         fits = {"BM": fitting(m, 1 << 10), "BN": fitting(n, 1 << 10), "BK": fitting(k, 1 << 10)}
         tried = configs.products(blocks, fits, dtype.itemsize)
-        return Written(self.kernel, self.kernel.name, self.lines.lines, self.arguments, f"({grid},)", blocks, points,
-                       self.fallible, choices=tried)
+        return Written(
+            self.kernel,
+            self.kernel.name,
+            self.lines.lines,
+            self.arguments,
+            f"({grid},)",
+            blocks,
+            points,
+            self.fallible,
+            choices=tried,
+        )
 
     def dot_type(self, dtype: Any) -> str:
         return ".to(DOT)" if dtype.name in HALVES else ""
@@ -116,8 +125,16 @@ class GemmWriter(ProductWriter):
         offset = operand.offset
         for axis, stride in zip(self.batch, batch):
             offset = offset + stride * axis.var
-        place = " + ".join([self.text(plain(offset)), *(f"{v}{spread} * {factor(self.text(s))}" for v, spread, s in
-                            ((row, "[:, None]", rs), (column, "[None, :]", cs)) if s != 0)])
+        place = " + ".join(
+            [
+                self.text(plain(offset)),
+                *(
+                    f"{v}{spread} * {factor(self.text(s))}"
+                    for v, spread, s in ((row, "[:, None]", rs), (column, "[None, :]", cs))
+                    if s != 0
+                ),
+            ]
+        )
         mask = f"({row}[:, None] < {self.text(height)}) & ({column}[None, :] < {self.text(width)})"
         whole = f"tl.broadcast_to({place}, ({size_name(row)}, {size_name(column)}))"
         name = self.names.fresh("a" if row == "rows" else "b")
@@ -149,6 +166,7 @@ def size_name(index: str) -> str:
 
 
 # -- convolutions
+
 
 class ConvWriter(GemmWriter):
     """out[o, point] = sum over k of weight[o, k] * window(point, k), forward (with an epilogue) or transposed."""
@@ -208,16 +226,22 @@ class ConvWriter(GemmWriter):
         n, c, *strides = call.x.strides
         channel = f"(group_number * {factor(self.text(channels))} + c0[:, None])" if grouped(call.groups) else "c0[:, None]"
         places = [f"{self.text(call.x.offset)} + {image} * {factor(self.text(n))} + {channel} * {factor(self.text(c))}"]
-        masks = [f"(k[:, None] < {self.text(self.depth(call))})",
-                 f"(columns[None, :] < {self.text(product(call.out.sizes[2:]))})"]
+        masks = [
+            f"(k[:, None] < {self.text(self.depth(call))})",
+            f"(columns[None, :] < {self.text(product(call.out.sizes[2:]))})",
+        ]
         for d, step in enumerate(strides):
-            at = f"(w{d}[None, :] * {self.text(call.stride[d])} - {factor(self.text(call.padding[d]))}" \
-                 f" + c{d + 1}[:, None] * {self.text(call.dilation[d])})"
+            at = (
+                f"(w{d}[None, :] * {self.text(call.stride[d])} - {factor(self.text(call.padding[d]))}"
+                f" + c{d + 1}[:, None] * {self.text(call.dilation[d])})"
+            )
             self.lines(f"at{d} = {at}")
             masks.append(f"(at{d} >= 0) & (at{d} < {self.text(call.x.sizes[d + 2])})")
             places.append(f"at{d} * {factor(self.text(step))}")
-        self.lines(f"b = tl.load({self.pointer(buffer)} + {' + '.join(places)}, {' & '.join(masks)}, other=0.0)"
-                   f"{self.dot_type(buffer.dtype)}")
+        self.lines(
+            f"b = tl.load({self.pointer(buffer)} + {' + '.join(places)}, {' & '.join(masks)}, other=0.0)"
+            f"{self.dot_type(buffer.dtype)}"
+        )
         return "b"
 
     def channels(self, m: Axis, groups: int) -> None:
@@ -241,7 +265,9 @@ class ConvCallWriter(ConvWriter):
         self.call, self.batch = call, ()
         self.dtype = call.x.dtype
         self.compute = self.dtype.compute if self.dtype is not dtypes.float64 else dtypes.float64
-        return {kernel_calls.PLAIN: self.plain, kernel_calls.TRANSPOSED: self.transposed, kernel_calls.WEIGHT: self.gradient}[call.form]()
+        return {kernel_calls.PLAIN: self.plain, kernel_calls.TRANSPOSED: self.transposed, kernel_calls.WEIGHT: self.gradient}[
+            call.form
+        ]()
 
     def images(self, n: ExprLike) -> Axis:
         axis = Axis("image", self.sizes(n))
@@ -255,8 +281,12 @@ class ConvCallWriter(ConvWriter):
         channels, n = call.weight.sizes[0], plain(product(call.out.sizes[2:]))
         self.group_frame(channels, n, call.groups)
         self.split("columns", tuple(call.out.sizes[2:]), "w")
-        name = self.loop(self.depth(call), self.compute, lambda: self.weight_rows(call.weight.buffer, call),
-                         lambda: self.window(call.x.buffer, call, "image"))
+        name = self.loop(
+            self.depth(call),
+            self.compute,
+            lambda: self.weight_rows(call.weight.buffer, call),
+            lambda: self.window(call.x.buffer, call, "image"),
+        )
         return self.rest(name, plain(channels // call.groups), n, self.depth(call))
 
     def transposed(self) -> Written:
@@ -268,16 +298,22 @@ class ConvCallWriter(ConvWriter):
         depth, n = plain(inputs * product(kernel)), plain(product(call.out.sizes[2:]))
         self.group_frame(plain(outs * call.groups), n, call.groups)
         self.split("columns", tuple(call.out.sizes[2:]), "w")
-        name = self.loop(depth, self.compute, lambda: self.turned_weight(call, inputs, outs, kernel, depth),
-                         lambda: self.spread_input(call, inputs, kernel, depth))
+        name = self.loop(
+            depth,
+            self.compute,
+            lambda: self.turned_weight(call, inputs, outs, kernel, depth),
+            lambda: self.spread_input(call, inputs, kernel, depth),
+        )
         return self.rest(name, outs, n, depth)
 
     def turned_weight(self, call: kernel_calls.Conv, inputs: ExprLike, outs: ExprLike, kernel: tuple, depth: ExprLike) -> str:
         self.split("k", (inputs, *kernel), "c")
         width = plain(product(kernel))
         channel = f"(group_number * {factor(self.text(inputs))} + c0[None, :])" if grouped(call.groups) else "c0[None, :]"
-        place = f"{self.text(call.weight.offset)} + ({channel} * {factor(self.text(outs))} + rows[:, None])" \
-                f" * {factor(self.text(width))} + k[None, :] % {factor(self.text(width))}"
+        place = (
+            f"{self.text(call.weight.offset)} + ({channel} * {factor(self.text(outs))} + rows[:, None])"
+            f" * {factor(self.text(width))} + k[None, :] % {factor(self.text(width))}"
+        )
         mask = f"(rows[:, None] < {self.text(outs)}) & (k[None, :] < {self.text(depth)})"
         buffer = call.weight.buffer
         self.lines(f"a = tl.load({self.pointer(buffer)} + {place}, {mask}, other=0.0){self.dot_type(buffer.dtype)}")
@@ -290,12 +326,16 @@ class ConvCallWriter(ConvWriter):
         masks = [f"(k[:, None] < {self.text(depth)})", f"(columns[None, :] < {self.text(product(call.out.sizes[2:]))})"]
         for d, step in enumerate(strides):
             stride = factor(self.text(call.stride[d]))
-            self.lines(f"from{d} = w{d}[None, :] + {factor(self.text(call.padding[d]))}"
-                       f" - c{d + 1}[:, None] * {self.text(call.dilation[d])}")
+            self.lines(
+                f"from{d} = w{d}[None, :] + {factor(self.text(call.padding[d]))}"
+                f" - c{d + 1}[:, None] * {self.text(call.dilation[d])}"
+            )
             masks.append(f"(from{d} >= 0) & (from{d} % {stride} == 0) & (from{d} // {stride} < {self.text(call.x.sizes[d + 2])})")
             places.append(f"from{d} // {stride} * {factor(self.text(step))}")
-        self.lines(f"b = tl.load({self.pointer(call.x.buffer)} + {' + '.join(places)}, {' & '.join(masks)}, other=0.0)"
-                   f"{self.dot_type(self.dtype)}")
+        self.lines(
+            f"b = tl.load({self.pointer(call.x.buffer)} + {' + '.join(places)}, {' & '.join(masks)}, other=0.0)"
+            f"{self.dot_type(self.dtype)}"
+        )
         return "b"
 
     def gradient(self) -> Written:
@@ -308,8 +348,9 @@ class ConvCallWriter(ConvWriter):
         self.bounds = Bounds({})
         self.group_frame(channels, n, call.groups)
         self.split("columns", tuple(made.sizes[1:]), "c")
-        name = self.loop(depth, self.compute, lambda: self.slopes(y, windows, channels, depth),
-                         lambda: self.windows_of(call, depth, n))
+        name = self.loop(
+            depth, self.compute, lambda: self.slopes(y, windows, channels, depth), lambda: self.windows_of(call, depth, n)
+        )
         self.call = call
         return self.rest(name, plain(channels // call.groups), n, depth, made)
 
@@ -319,8 +360,12 @@ class ConvCallWriter(ConvWriter):
         height = self.text(plain(channels // self.call.groups))
         row = f"(group_number * {factor(height)} + rows[:, None])" if grouped(self.call.groups) else "rows[:, None]"
         n, c, *strides = y.strides
-        place = " + ".join([f"{self.text(y.offset)} + w0[None, :] * {factor(self.text(n))} + {row} * {factor(self.text(c))}",
-                            *(f"w{d + 1}[None, :] * {factor(self.text(s))}" for d, s in enumerate(strides))])
+        place = " + ".join(
+            [
+                f"{self.text(y.offset)} + w0[None, :] * {factor(self.text(n))} + {row} * {factor(self.text(c))}",
+                *(f"w{d + 1}[None, :] * {factor(self.text(s))}" for d, s in enumerate(strides)),
+            ]
+        )
         mask = f"(rows[:, None] < {height}) & (k[None, :] < {self.text(depth)})"
         self.lines(f"a = tl.load({self.pointer(y.buffer)} + {place}, {mask}, other=0.0){self.dot_type(y.dtype)}")
         return "a"
@@ -332,12 +377,16 @@ class ConvCallWriter(ConvWriter):
         places = [f"{self.text(call.x.offset)} + w0[:, None] * {factor(self.text(rows))} + {channel} * {factor(self.text(c))}"]
         masks = [f"(k[:, None] < {self.text(depth)})", f"(columns[None, :] < {self.text(n)})"]
         for d, step in enumerate(strides):
-            self.lines(f"at{d} = w{d + 1}[:, None] * {self.text(call.stride[d])} - {factor(self.text(call.padding[d]))}"
-                       f" + c{d + 1}[None, :] * {self.text(call.dilation[d])}")
+            self.lines(
+                f"at{d} = w{d + 1}[:, None] * {self.text(call.stride[d])} - {factor(self.text(call.padding[d]))}"
+                f" + c{d + 1}[None, :] * {self.text(call.dilation[d])}"
+            )
             masks.append(f"(at{d} >= 0) & (at{d} < {self.text(call.x.sizes[d + 2])})")
             places.append(f"at{d} * {factor(self.text(step))}")
-        self.lines(f"b = tl.load({self.pointer(call.x.buffer)} + {' + '.join(places)}, {' & '.join(masks)}, other=0.0)"
-                   f"{self.dot_type(self.dtype)}")
+        self.lines(
+            f"b = tl.load({self.pointer(call.x.buffer)} + {' + '.join(places)}, {' & '.join(masks)}, other=0.0)"
+            f"{self.dot_type(self.dtype)}"
+        )
         return "b"
 
     def rest(self, name: str, m: ExprLike, n: ExprLike, depth: ExprLike, region: Any = None) -> Written:
@@ -348,13 +397,17 @@ class ConvCallWriter(ConvWriter):
         row = f"(group_number * {factor(height)} + rows[:, None])" if grouped(call.groups) else "rows[:, None]"
         if call.bias is not None and region is None:
             place = f"{self.text(call.bias.offset)} + {row} * {factor(self.text(call.bias.strides[0]))}"
-            self.lines(f"{name} = {name} + tl.load({self.pointer(call.bias.buffer)} + {place}, rows[:, None] < {height}, "
-                       f"other=0.0).to({register_type(self.compute)})")
+            self.lines(
+                f"{name} = {name} + tl.load({self.pointer(call.bias.buffer)} + {place}, rows[:, None] < {height}, "
+                f"other=0.0).to({register_type(self.compute)})"
+            )
         start = self.text(out.offset)
         if region is None:
             start += f" + image * {factor(self.text(plain(product(out.sizes[1:]))))}"
-        self.lines(f"tl.store({self.pointer(out.buffer)} + {start} + {row} * {factor(width)} + columns[None, :], {name}, "
-                   f"(rows[:, None] < {height}) & (columns[None, :] < {width}))")
+        self.lines(
+            f"tl.store({self.pointer(out.buffer)} + {start} + {row} * {factor(width)} + columns[None, :], {name}, "
+            f"(rows[:, None] < {height}) & (columns[None, :] < {width}))"
+        )
         outer = (*self.batch, *((Axis("group_number", call.groups),) if grouped(call.groups) else ()))
         return self.finished(m, n, outer, self.dtype, depth)
 

@@ -76,8 +76,13 @@ class Folding:
         return [self.bind("key", f"{found}[0]{self.tail}"), self.bind("at", f"{found}[1]{self.tail}")]
 
     def moments(self, text: str, mask: str) -> list[str]:
-        count = self.bind("count", self.reduced([f"tl.where({mask}, 1.0, 0.0).to({self.register})" if mask else
-                                                 f"tl.full({self.shape}, 1.0, {self.register})"], "add"))
+        count = self.bind(
+            "count",
+            self.reduced(
+                [f"tl.where({mask}, 1.0, 0.0).to({self.register})" if mask else f"tl.full({self.shape}, 1.0, {self.register})"],
+                "add",
+            ),
+        )
         total = self.reduced([self.kept(text, mask, "0.0")], "add")
         mean = self.bind("mean", f"{total} / {count}")
         away = self.bind("away", self.kept(f"{text} - {mean}", mask, "0.0"))
@@ -117,23 +122,27 @@ class Folding:
     def step_moments(self, mean: str, m2: str, count: str, text: str, mask: str) -> list[str]:
         delta = f"{text} - {mean}"
         more = f"tl.where({mask}, 1.0, 0.0).to({self.register})" if mask else "1.0"
-        return [f"{count} = {count} + {more}",
-                f"away = {self.kept(delta, mask, '0.0')}",
-                f"{mean} = {mean} + {self.kept(f'away / {count}', mask, '0.0')}",
-                f"{m2} = {m2} + {self.kept(f'away * ({text} - {mean})', mask, '0.0')}"]
+        return [
+            f"{count} = {count} + {more}",
+            f"away = {self.kept(delta, mask, '0.0')}",
+            f"{mean} = {mean} + {self.kept(f'away / {count}', mask, '0.0')}",
+            f"{m2} = {m2} + {self.kept(f'away * ({text} - {mean})', mask, '0.0')}",
+        ]
 
     def step_log_of_sum(self, top: str, total: str, text: str, mask: str) -> list[str]:
         kept = self.kept(text, mask, 'float("-inf")')
-        return [f"higher = maximum({top}, {kept})",
-                f"{total} = {total} * tl.exp({top} - finite(higher)) + tl.exp({kept} - finite(higher))",
-                f"{top} = higher"]
+        return [
+            f"higher = maximum({top}, {kept})",
+            f"{total} = {total} * tl.exp({top} - finite(higher)) + tl.exp({kept} - finite(higher))",
+            f"{top} = higher",
+        ]
 
     def end(self, accs: list[str]) -> list[str]:
         """The lanes' parts together."""
         if self.combine == "welford":
             found = self.bind("moments", self.reduced(accs, "join_moments"))
             mean, m2, count = (self.bind(stem, f"{found}[{k}]{self.tail}") for k, stem in enumerate(("mean", "m2", "count")))
-            return [self.bind("mean", f"tl.where({count} == 0, float(\"nan\"), {mean})"), m2, count]
+            return [self.bind("mean", f'tl.where({count} == 0, float("nan"), {mean})'), m2, count]
         if self.combine == "logsumexp":
             top, total = accs
             highest = self.bind("highest", f"finite({self.reduced([top], 'maximum')})")

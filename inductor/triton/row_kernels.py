@@ -19,9 +19,9 @@ from .triton_text import expression
 from .tiles import Dim, Made, Tile
 from .block_values import NOTHING, Argument, KernelWriter, Written
 
-PERSISTENT, PERSISTENT_COLUMNS = 4096, 128       # longest rows that are one block
+PERSISTENT, PERSISTENT_COLUMNS = 4096, 128  # longest rows that are one block
 XBLOCK, SQUARE = 1024, 32
-LANES = 256                                     # elements of a block for each warp, about
+LANES = 256  # elements of a block for each warp, about
 
 
 def write_loops(program: Any, kernel: LoopKernel) -> Written:
@@ -51,8 +51,16 @@ class LoopWriter(KernelWriter):
         tile = 1
         for size in blocks.values():
             tile *= size
-        return Written(self.kernel, self.kernel.name, self.lines.lines, self.arguments, f"({grid or '1'},)",
-                       {**blocks, "num_warps": warps(tile)}, points, self.fallible)
+        return Written(
+            self.kernel,
+            self.kernel.name,
+            self.lines.lines,
+            self.arguments,
+            f"({grid or '1'},)",
+            {**blocks, "num_warps": warps(tile)},
+            points,
+            self.fallible,
+        )
 
     def roots(self, step: Step) -> list[Value]:
         """What a step must have printed."""
@@ -119,15 +127,15 @@ class RowWriter(LoopWriter):
         kernel = self.kernel
         self.outer = Dim("x", kernel.outer, "XBLOCK") if kernel.outer else None
         dims = (self.outer,) if self.outer else ()
-        self.common: dict[int, Made] = {}                   # values that do not depend on a step's axes
-        self.rows: dict[tuple, dict[int, Made]] = {}        # values over a row that is one block, by the step's axes
-        self.kept: dict[tuple, Made] = {}                   # what was stored, by (buffer, place, axes)
-        self.dirty: set[str] = set()                        # buffers written since the last barrier
-        self.elements: dict[str, ExprLike] = {}             # of local rows that lie in memory
+        self.common: dict[int, Made] = {}  # values that do not depend on a step's axes
+        self.rows: dict[tuple, dict[int, Made]] = {}  # values over a row that is one block, by the step's axes
+        self.kept: dict[tuple, Made] = {}  # what was stored, by (buffer, place, axes)
+        self.dirty: set[str] = set()  # buffers written since the last barrier
+        self.elements: dict[str, ExprLike] = {}  # of local rows that lie in memory
         self.blocks: dict[str, int] = {}
         self.plan()
-        self.number = 0                                     # of the step at hand
-        self.numbered: tuple = ()                           # the axes whose positions the lines so far have last numbered
+        self.number = 0  # of the step at hand
+        self.numbered: tuple = ()  # the axes whose positions the lines so far have last numbered
         self.tile = self.tile_of(None)
         self.made = ChainMap(self.common)
         self.bounds = step_bounds(kernel.outer, Step(()))
@@ -163,8 +171,12 @@ class RowWriter(LoopWriter):
     def stays(self, buffer: Buffer) -> bool:
         """Whether a local row can be kept in registers: one block, read where it was stored."""
         places = {(s.index, step.axes) for step in self.kernel.steps for s in step.stores if s.buffer == buffer}
-        read = {(v.attrs.index, step.axes, v.attrs.masked) for step in self.kernel.steps for v in step.values()
-                if v.op == "load" and v.attrs.buffer == buffer}
+        read = {
+            (v.attrs.index, step.axes, v.attrs.masked)
+            for step in self.kernel.steps
+            for v in step.values()
+            if v.op == "load" and v.attrs.buffer == buffer
+        }
         whole = all(axes in self.whole for _, axes in places)
         return whole and len(places) == 1 and read <= {(*place, False) for place in places}
 
@@ -304,8 +316,16 @@ class RowWriter(LoopWriter):
         """What has been loaded from a buffer is old now."""
         for key in [key for key in self.kept if key[0] == buffer.name]:
             del self.kept[key]
-        stale = {v.id for step in self.kernel.steps for v in step.values()
-                 if any(w.op == "load" and w.attrs.buffer == buffer for w in reachable((v,)))} if self.reads_back(buffer) else ()
+        stale = (
+            {
+                v.id
+                for step in self.kernel.steps
+                for v in step.values()
+                if any(w.op == "load" and w.attrs.buffer == buffer for w in reachable((v,)))
+            }
+            if self.reads_back(buffer)
+            else ()
+        )
         for scope in (self.common, *self.rows.values()):
             for ident in [i for i in scope if i in stale]:
                 del scope[ident]
@@ -334,8 +354,9 @@ class RowWriter(LoopWriter):
         step, buffer = self.kernel.steps[self.number], value.attrs.buffer
         if "r" not in dims or step.axes in self.whole or any(a.op == "indirect" for a in value.args):
             return ""
-        again = any(v.op == "load" and v.attrs.buffer == buffer for later in self.kernel.steps[self.number + 1:]
-                    for v in later.values())
+        again = any(
+            v.op == "load" and v.attrs.buffer == buffer for later in self.kernel.steps[self.number + 1 :] for v in later.values()
+        )
         return "evict_last" if again or self.outer and "x" not in dims else "evict_first"
 
     def always(self, buffer: Buffer) -> frozenset:

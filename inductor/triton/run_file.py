@@ -59,7 +59,7 @@ def main(run: Callable, buffers: Callable) -> None:
     filename = run.__code__.co_filename
     with open(filename) as file:
         namespace = triton_api.load(file.read(), interpreted=True)
-    names = run.__code__.co_varnames[2:run.__code__.co_argcount]
+    names = run.__code__.co_varnames[2 : run.__code__.co_argcount]
     sizes = dict(zip(names, buffers.__defaults__ or ()))
     with triton_api.interpreting() as found:
         arrays = Arrays(found, buffers(**sizes))

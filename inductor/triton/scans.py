@@ -31,9 +31,13 @@ class Running:
     stored: tuple[str, ...] = ("value",)
 
 
-FUNCTIONS = {"sum": Running("add"), "prod": Running("multiply"), "logsumexp": Running("add_logarithms"),
-             "argmax": Running("later_larger", ("value", "at"), ("value", "at")),
-             "argmin": Running("later_smaller", ("value", "at"), ("value", "at"))}
+FUNCTIONS = {
+    "sum": Running("add"),
+    "prod": Running("multiply"),
+    "logsumexp": Running("add_logarithms"),
+    "argmax": Running("later_larger", ("value", "at"), ("value", "at")),
+    "argmin": Running("later_smaller", ("value", "at"), ("value", "at")),
+}
 RECURRENCE = Running("follow", ("factor", "value"))
 
 

@@ -34,7 +34,7 @@ from .interpret import Interpreted
 
 
 REPLAYED, TUNED = ("reduce-overhead", "max-autotune"), ("max-autotune", "max-autotune-no-cudagraphs")
-GPU = Parallel(points=256, elements=1 << 12, parts=256, columns=32)      # about two programs for each of its processors
+GPU = Parallel(points=256, elements=1 << 12, parts=256, columns=32)  # about two programs for each of its processors
 
 
 def takes(calls: tuple) -> bool:
@@ -62,10 +62,12 @@ def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset
 
 def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
     """Kernels in triton's interpreter."""
+
     def build(computed: Graph, pairs: tuple) -> Executable:
         made = noted(Interpreted(loop_program(computed, name, pairs, donated)), name)
         dump.triton(name, made.source)
         return made
+
     return driver.around_outputs(graph, build, writes)
 
 
@@ -81,18 +83,22 @@ def noted(made: Any, name: str) -> Any:
 
 def on_device(place: Any) -> driver.Target:
     """Kernels that a GPU runs."""
+
     def target(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
         def build(computed: Graph, pairs: tuple) -> Executable:
             made = noted(OnDevice(loop_program(computed, name, pairs, donated), place), name)
             dump.triton(name, made.source)
             return made
+
         return driver.around_outputs(graph, build, writes)
+
     target.takes, target.opens = takes, opens
     return target
 
 
 def dry(capability: int) -> driver.Target:
     """Kernels compiled for a chip that need not be there, and dumped; the calls are run by generated C++."""
+
     def target(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
         def build(computed: Graph, pairs: tuple) -> None:
             program = loop_program(computed, name, pairs, donated)
@@ -100,8 +106,10 @@ def dry(capability: int) -> driver.Target:
             made = aot.compile_program(program, capability, generated=generated)
             compile_log.current().note(f"{name}: {len(made)} launches of Triton kernels for sm_{capability}")
             dump.triton(name, generated.text, "\n".join(dict.fromkeys(binary.ptx for binary in made)))
+
         driver.around_outputs(graph, build, writes)
         return driver.native(graph, name, writes, donated)
+
     target.takes = takes
     return target
 
@@ -135,6 +143,7 @@ def triton_backend(graph: Graph, example_inputs: Sequence, options: dict | None 
 def describe(graph: Graph, compiled: Callable) -> tuple:
     """What a report tells of a graph that this backend compiled."""
     from ..tools import report
+
     language = report.Language(drafted, takes, "Triton kernels are not timed for reports.", opens)
     programs, texts, note = report.describe(graph, compiled, language)
     tuned = tuned_text(compiled)

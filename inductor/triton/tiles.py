@@ -50,7 +50,7 @@ class Tile:
     """The dimensions of a kernel's blocks, in order."""
 
     dims: tuple[Dim, ...]
-    where: dict[str, frozenset] = field(default_factory=dict)        # variable -> letters of the dimensions it varies along
+    where: dict[str, frozenset] = field(default_factory=dict)  # variable -> letters of the dimensions it varies along
 
     def __post_init__(self):
         for dim in self.dims:
@@ -94,6 +94,6 @@ def decode(out: Lines, axes: tuple[Axis, ...], flat: str, bounds: Bounds) -> Non
     if len(axes) < 2:
         return
     for k, axis in enumerate(axes):
-        faster = plain(product(a.extent for a in axes[k + 1:]))
+        faster = plain(product(a.extent for a in axes[k + 1 :]))
         text = flat if faster == 1 else f"{flat} // {factor(expression(faster, bounds))}"
         out(f"{axis.name} = {text}" + (f" % {factor(expression(axis.extent, bounds))}" if k else ""))

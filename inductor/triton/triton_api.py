@@ -49,6 +49,7 @@ def load(text: str, interpreted: bool) -> dict[str, Any]:
 
 # -- the interpreter
 
+
 @functools.cache
 def _interpreter() -> Any:
     triton()
@@ -96,8 +97,13 @@ def interpreting(memory: Iterable[np.ndarray] = ()) -> Iterator[Any]:
 
 
 # how triton's builder touches memory -> the places of the pointers and of the mask among its arguments
-ACCESSES = {"create_masked_load": (0, 1), "create_masked_store": (0, 2), "create_atomic_rmw": (1, 3), "create_load": (0, None),
-            "create_store": (0, None)}
+ACCESSES = {
+    "create_masked_load": (0, 1),
+    "create_masked_store": (0, 2),
+    "create_atomic_rmw": (1, 3),
+    "create_load": (0, None),
+    "create_store": (0, None),
+}
 
 
 class Fence:
@@ -117,6 +123,7 @@ class Fence:
                 addresses = addresses[np.broadcast_to(given[mask].data, addresses.shape)]
             self.check(addresses, given[pointer])
             return access(*given, **keywords)
+
         return checked
 
     def check(self, addresses: np.ndarray, pointer: Any) -> None:
@@ -159,23 +166,38 @@ def number(found: Any, tl: Any, value: Any, element: str) -> Any:
 
 def plain_number(found: Any, tl: Any, value: Any) -> Any:
     """An argument of `run`: sizes are whole numbers of the host, all else is made already."""
-    return number(found, tl, value, "i32" if -2**31 <= value < 2**31 else "i64") if isinstance(value, int) else value
+    return number(found, tl, value, "i32" if -(2**31) <= value < 2**31 else "i64") if isinstance(value, int) else value
 
 
 @functools.cache
 def NAMED(tl: Any) -> dict[str, Any]:
-    return {"fp32": tl.float32, "fp64": tl.float64, "bf16": tl.bfloat16, "fp16": tl.float16, "i64": tl.int64, "i32": tl.int32,
-            "i16": tl.int16, "i8": tl.int8, "u64": tl.uint64, "u32": tl.uint32, "u16": tl.uint16, "u8": tl.uint8, "i1": tl.int1}
+    return {
+        "fp32": tl.float32,
+        "fp64": tl.float64,
+        "bf16": tl.bfloat16,
+        "fp16": tl.float16,
+        "i64": tl.int64,
+        "i32": tl.int32,
+        "i16": tl.int16,
+        "i8": tl.int8,
+        "u64": tl.uint64,
+        "u32": tl.uint32,
+        "u16": tl.uint16,
+        "u8": tl.uint8,
+        "i1": tl.int1,
+    }
 
 
 def _converted(tl: Any, other: Any) -> Any:
     """float32 and bfloat16, rounded to the nearest."""
+
     def convert(data, source, target, rounding):
         if source == tl.float32 and target == tl.bfloat16:
             return data.astype(ml_dtypes.bfloat16).view(np.uint16)
         if source == tl.bfloat16 and target == tl.float32:
             return data.astype(np.uint16).view(ml_dtypes.bfloat16).astype(np.float32).view(np.uint32)
         return other(data, source, target, rounding)
+
     return convert
 
 
@@ -228,8 +250,16 @@ def _made(ops: Any, array: np.ndarray, kind: Any) -> Any:
     return ops.to_tensor(np.asarray(array), kind)
 
 
-_FUNCTIONS = {"log1p": np.log1p, "expm1": np.expm1, "tan": np.tan, "tanh": np.tanh, "pow": np.power, "rint": np.rint,
-              "trunc": np.trunc, "fmod": np.fmod}
+_FUNCTIONS = {
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "pow": np.power,
+    "rint": np.rint,
+    "trunc": np.trunc,
+    "fmod": np.fmod,
+}
 
 
 def _patch_libdevice(found: Any, tl: Any, patches: Patches) -> None:
@@ -242,6 +272,8 @@ def _patch_libdevice(found: Any, tl: Any, patches: Patches) -> None:
             result = np.asarray(function(*(a.handle.data for a in args)))
             shape = list(result.shape) if any(a.type.is_block() for a in args) else None
             return tl.tensor(found.TensorHandle(result, kind), tl.block_type(kind, shape) if shape else kind)
+
         return call
+
     for name, function in _FUNCTIONS.items():
         patches.set(module, name, over_arrays(function))

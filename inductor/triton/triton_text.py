@@ -21,13 +21,21 @@ from .. import source_text as text
 
 # element type -> (in memory, in registers); halves are computed in float32
 TYPES = {
-    "float32": ("fp32", "tl.float32"), "float64": ("fp64", "tl.float64"),
-    "bfloat16": ("bf16", "tl.float32"), "float16": ("fp16", "tl.float32"),
-    "int64": ("i64", "tl.int64"), "int32": ("i32", "tl.int32"), "int16": ("i16", "tl.int16"), "int8": ("i8", "tl.int8"),
-    "uint64": ("u64", "tl.uint64"), "uint32": ("u32", "tl.uint32"), "uint16": ("u16", "tl.uint16"), "uint8": ("u8", "tl.uint8"),
+    "float32": ("fp32", "tl.float32"),
+    "float64": ("fp64", "tl.float64"),
+    "bfloat16": ("bf16", "tl.float32"),
+    "float16": ("fp16", "tl.float32"),
+    "int64": ("i64", "tl.int64"),
+    "int32": ("i32", "tl.int32"),
+    "int16": ("i16", "tl.int16"),
+    "int8": ("i8", "tl.int8"),
+    "uint64": ("u64", "tl.uint64"),
+    "uint32": ("u32", "tl.uint32"),
+    "uint16": ("u16", "tl.uint16"),
+    "uint8": ("u8", "tl.uint8"),
     "bool": ("i1", "tl.int1"),
 }
-FLOAT8 = ("float8_e4m3fn", "float8_e5m2")         # bytes in memory, which casts take apart
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")  # bytes in memory, which casts take apart
 HALVES = {"bfloat16": "tl.bfloat16", "float16": "tl.float16"}
 
 
@@ -57,11 +65,17 @@ def _known(dtype: Any) -> tuple[str, str]:
     return found
 
 
-TAKEN = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | frozenset("""
+TAKEN = (
+    frozenset(keyword.kwlist)
+    | frozenset(dir(builtins))
+    | frozenset(
+        """
     triton tl libdevice INDEX XBLOCK YBLOCK ZBLOCK RBLOCK BM BN BK GROUP DOT PRECISION error seed base pid xindex yindex zindex
     rindex m n k xmask ymask zmask rmask mmask nmask launch cdiv index run buffers p t first group group_number rows columns
     tiles_m tiles_n batch image start higher away total running value a b w0 w1 w2 w3 c0 c1 c2 c3 at0 at1 at2 from0 from1 from2
-    """.split())
+    """.split()
+    )
+)
 
 
 class Names(text.Names):

@@ -33,8 +33,10 @@ class Kernel:
 
     def __init__(self, kernel: Any):
         if type(kernel).__name__ not in (SIMPLE, "InterpretedFunction"):
-            raise BackendError(f"a {type(kernel).__name__} is not a plain @triton.jit function",
-                               "wrap the function under the decorators (kernel.fn), and give block sizes in the call")
+            raise BackendError(
+                f"a {type(kernel).__name__} is not a plain @triton.jit function",
+                "wrap the function under the decorators (kernel.fn), and give block sizes in the call",
+            )
         self.kernel = kernel
         self.__name__ = kernel.fn.__name__
 
@@ -53,8 +55,10 @@ def launch(kernel: Any, grid: Any, *args: Any, **kwargs: Any) -> None:
     shape = tuple(int(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     tensors = [(name, v) for name, v in given.items() if isinstance(v, Tensor)]
     if state.grad and any(t.requires_grad for _, t in tensors):
-        raise RuntimeError(f"{kernel.fn.__name__} is given a tensor that requires a gradient: call it in the forward and the "
-                           "backward of an autograd.Function, or under no_grad()")
+        raise RuntimeError(
+            f"{kernel.fn.__name__} is given a tensor that requires a gradient: call it in the forward and the "
+            "backward of an autograd.Function, or under no_grad()"
+        )
     places = {t.device.type for _, t in tensors}
     if len(places) > 1:
         raise RuntimeError(f"{kernel.fn.__name__}: expected all tensors to be on the same device, but found {sorted(places)}")
@@ -100,6 +104,7 @@ def put(kernel: Any, grid: tuple, given: dict, tensors: list, numbers: list) -> 
 
 
 # -- what a kernel writes
+
 
 @functools.cache
 def written(kernel: Any) -> frozenset[str]:
@@ -157,6 +162,7 @@ class Writes(ast.NodeVisitor):
 
 # -- in the host's memory
 
+
 def interpret(kernel: Any, grid: tuple, given: Mapping[str, Any]) -> None:
     """Run all programs of a call on arrays, one after the other."""
     tl = importlib.import_module("triton.language")
@@ -176,11 +182,12 @@ def interpret(kernel: Any, grid: tuple, given: Mapping[str, Any]) -> None:
 def type_of(dtype: Any) -> str:
     """The name of an array's elements in signatures."""
     from ...eager import dtypes
+
     return memory_type(getattr(dtypes, dtype.name))
 
 
 def kind_of(v: Any) -> str:
-    return "fp32" if isinstance(v, float) else "i32" if -2**31 <= v < 2**31 else "i64"
+    return "fp32" if isinstance(v, float) else "i32" if -(2**31) <= v < 2**31 else "i64"
 
 
 def constant_names(kernel: Any) -> set[str]:
@@ -206,17 +213,20 @@ def swapped(found: Any, kernel: Any) -> Iterator[None]:
 
 # -- on a GPU
 
+
 def on_gpu(kernel: Any, grid: tuple, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Compile for the tensors' chip, or find that in the store, and launch on the current stream."""
     from ...eager import cuda
     from .device import chip_of
     from .launch import driver
+
     device = next(v.device for v in given.values() if isinstance(v, Tensor))
     on = driver(device.index)
     launched = as_launch(kernel, grid, given, options)
     if all(n > 0 for n in grid):
         prepared(on, chip_of(on.capability), kernel, launched)(
-            {name: v.data_ptr() for name, v in given.items() if isinstance(v, Tensor)}, cuda.current_stream(device).cuda_stream)
+            {name: v.data_ptr() for name, v in given.items() if isinstance(v, Tensor)}, cuda.current_stream(device).cuda_stream
+        )
 
 
 def as_launch(kernel: Any, grid: tuple, given: Mapping[str, Any], options: Mapping[str, Any]) -> aot.Launched:
@@ -230,8 +240,9 @@ def as_launch(kernel: Any, grid: tuple, given: Mapping[str, Any], options: Mappi
             constants.append((name, v))
         else:
             arguments.append((name, aot.Given(kind_of(v), value=v)))
-    return aot.Launched(kernel.fn.__name__, grid, tuple(arguments), tuple(constants),
-                          tuple({"num_warps": 4, "num_stages": 3, **options}.items()))
+    return aot.Launched(
+        kernel.fn.__name__, grid, tuple(arguments), tuple(constants), tuple({"num_warps": 4, "num_stages": 3, **options}.items())
+    )
 
 
 _prepared: dict[tuple, Any] = {}
@@ -239,13 +250,17 @@ _prepared: dict[tuple, Any] = {}
 
 def prepared(on: Any, chip: int, kernel: Any, launched: aot.Launched) -> Any:
     from .launch import Prepared
+
     key = (id(on), chip, kernel, launched)
     found = _prepared.get(key)
     if found is None:
         binary = compiled(kernel, launched, chip)
         if binary.facts["shared"] > on.most_shared:
-            raise BackendError(f"{launched.kernel} needs {binary.facts['shared']:,} bytes of shared memory, and this chip has "
-                               f"{on.most_shared:,}", "call it with smaller blocks, or fewer num_stages")
+            raise BackendError(
+                f"{launched.kernel} needs {binary.facts['shared']:,} bytes of shared memory, and this chip has "
+                f"{on.most_shared:,}",
+                "call it with smaller blocks, or fewer num_stages",
+            )
         found = _prepared[key] = Prepared(on, [binary])
     return found
 

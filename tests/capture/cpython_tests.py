@@ -18,8 +18,8 @@ import unittest
 import warnings
 
 TESTED = ("contextlib.py", "functools.py")
-SECONDS = 20    # of processor time for one test
-TOO_LONG = "*.test_trashcan_recursion"      # a loop of 100,000 steps, which capture unrolls
+SECONDS = 20  # of processor time for one test
+TOO_LONG = "*.test_trashcan_recursion"  # a loop of 100,000 steps, which capture unrolls
 
 
 class Result(unittest.TestResult):
@@ -39,7 +39,7 @@ class Result(unittest.TestResult):
         super().stopTest(test)
 
     def _bad(self, test, error):
-        sys.setrecursionlimit(max(1000, sys.getrecursionlimit()))       # as a test may have left it
+        sys.setrecursionlimit(max(1000, sys.getrecursionlimit()))  # as a test may have left it
         try:
             self.outcomes[test.id()] = self._exc_info_to_string(error, test)[-3000:]
         except RecursionError:
@@ -106,7 +106,9 @@ def run(name, captured, pattern="*"):
     """Outcomes of the module's tests."""
     result = Result()
     suite = unittest.defaultTestLoader.loadTestsFromName(name)
-    chosen = unittest.TestSuite(t for t in tests_of(suite) if fnmatch.fnmatch(t.id(), pattern) and not fnmatch.fnmatch(t.id(), TOO_LONG))
+    chosen = unittest.TestSuite(
+        t for t in tests_of(suite) if fnmatch.fnmatch(t.id(), pattern) and not fnmatch.fnmatch(t.id(), TOO_LONG)
+    )
     if captured:
         capture_everything()
     signal.signal(signal.SIGPROF, too_slow)
@@ -119,6 +121,7 @@ if __name__ == "__main__":
     outcomes = run(sys.argv[1], sys.argv[2] == "captured", *sys.argv[3:])
     if sys.argv[2] == "captured":
         from flambeau.runtime import counters
+
         seen = counters.snapshot()
         outcomes["counters"] = {key: seen[key] for key in ("frames", "breaks", "fallbacks", "recompiles")}
     sys.__stdout__.write(json.dumps(outcomes))

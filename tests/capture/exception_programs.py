@@ -13,7 +13,7 @@ import warnings
 import flambeau as torch
 
 PROGRAMS = {}
-KERNELS = {}           # raised while kernels run
+KERNELS = {}  # raised while kernels run
 NAMES = {"a": 1}
 
 
@@ -100,6 +100,7 @@ def seen(error):
 
 
 # -- raised by the program
+
 
 @program
 def raised_at_once(s):
@@ -190,6 +191,7 @@ def raised_in_a_generator(s):
         yield s.x
         s.note("second")
         raise LookupError("in the generator")
+
     return sum(numbers())
 
 
@@ -214,6 +216,7 @@ def raised_in_a_property(s):
         @property
         def value(self):
             raise RuntimeError("property")
+
     return s.x + Holder().value
 
 
@@ -223,6 +226,7 @@ def raised_in_init(s):
         def __init__(self):
             s.note("init")
             raise RuntimeError("init")
+
     return s.x + Holder()
 
 
@@ -231,6 +235,7 @@ def raised_in_enter(s):
     class Manager(Guarded):
         def __enter__(self):
             raise OSError(2, "enter")
+
     with Manager(s):
         return s.x + 1
 
@@ -240,6 +245,7 @@ def raised_in_exit(s):
     class Manager(Guarded):
         def __exit__(self, *what):
             raise OSError(5, "exit")
+
     with Manager(s):
         y = s.x + 1
         s.note("body")
@@ -251,6 +257,7 @@ def raised_in_exit_while_raising(s):
     class Manager(Guarded):
         def __exit__(self, kind, value, tb):
             raise OSError(5, "exit")
+
     with Manager(s):
         raise ValueError("body")
 
@@ -260,6 +267,7 @@ def raised_in_an_operator(s):
     class Strange:
         def __add__(self, other):
             raise ArithmeticError("no sum")
+
     return Strange() + s.x
 
 
@@ -270,6 +278,7 @@ def raised_in_a_decorated_function(s):
         def wrapper(*args):
             f(*args)
             return f(*args)
+
         return wrapper
 
     @twice
@@ -277,6 +286,7 @@ def raised_in_a_decorated_function(s):
         s.note("work")
         if s.count == 2:
             raise ValueError("second time")
+
     work(s)
     return s.x + 1
 
@@ -314,6 +324,7 @@ def groups_caught(s):
 
 
 # -- chains
+
 
 @program
 def cause(s):
@@ -405,6 +416,7 @@ def bare_raise_of_nothing(s):
 def bare_raise_in_a_call(s):
     def again():
         raise
+
     try:
         deeper(s)
     except ValueError:
@@ -567,6 +579,7 @@ def thrown_into_a_generator(s):
             yield s.x
         except KeyError as error:
             raise ValueError("inside") from error
+
     made = numbers()
     next(made)
     made.throw(KeyError("thrown"))
@@ -577,10 +590,12 @@ def stop_iteration_in_a_generator(s):
     def numbers():
         yield s.x
         raise StopIteration("early")
+
     return list(numbers())
 
 
 # -- what handlers see
+
 
 @program
 def what_a_handler_sees(s):
@@ -699,10 +714,12 @@ def break_in_a_call(s):
         print("helper")
         y = y + 1
         return y["no"]
+
     return helper(s.x * 2)
 
 
 # -- raised by Python
+
 
 @program
 def missing_key(s):
@@ -746,6 +763,7 @@ def unbound_local(s):
 def unbound_cell(s):
     def inner():
         return later + 1
+
     s.note("before")
     inner()
     later = s.x
@@ -790,7 +808,7 @@ def not_a_manager(s):
 
 @program
 def too_many_to_unpack(s):
-    a, = s.x
+    (a,) = s.x
     return a
 
 
@@ -827,7 +845,7 @@ def division(s):
 
 @program
 def overflow(s):
-    return s.x + 10.0 ** 400
+    return s.x + 10.0**400
 
 
 @program
@@ -877,12 +895,14 @@ def deleted_twice(s):
 @program
 def missing_import(s):
     import nowhere_to_be_found
+
     return nowhere_to_be_found
 
 
 @program
 def missing_name_in_import(s):
     from math import nowhere_to_be_found
+
     return nowhere_to_be_found
 
 
@@ -890,6 +910,7 @@ def missing_name_in_import(s):
 def recursion(s):
     def down(n):
         return down(n + 1)
+
     return s.x + down(0)
 
 
@@ -901,6 +922,7 @@ def abstract(s):
         @abc.abstractmethod
         def work(self):
             pass
+
     return s.x + Base()
 
 
@@ -912,6 +934,7 @@ def warned_as_an_error(s):
 
 
 # -- raised by tensors
+
 
 @program
 def shapes_of_a_product(s):
@@ -984,6 +1007,7 @@ def cat_of_nothing(s):
 
 # -- raised by kernels: known only when they run
 
+
 @kernel
 def an_index_out_of_range(s):
     y = s.x + 1
@@ -996,6 +1020,7 @@ def an_index_out_of_range(s):
 def an_index_out_of_range_in_a_call(s):
     def look(index):
         return s.table[index] * 2
+
     s.note("before")
     return look(s.index).sum()
 

@@ -19,8 +19,8 @@ import flambeau as torch
 from flambeau.capture.graph.graph import Interpreter
 from flambeau.runtime.config import config
 
-SECONDS = 20            # for the calls of one program
-CALLS = (3, 4, 3)       # sizes of the calls
+SECONDS = 20  # for the calls of one program
+CALLS = (3, 4, 3)  # sizes of the calls
 PRELUDE = compile(programs.PRELUDE, "prelude.py", "exec")
 
 
@@ -44,14 +44,14 @@ def seen(value, known=None, causes=()):
     if isinstance(value, (list, tuple, dict, set, deque)):
         if id(value) in known and not isinstance(value, tuple):
             return "same", known[id(value)]
-        if not isinstance(value, tuple):         # which tuples are one object is CPython's business
+        if not isinstance(value, tuple):  # which tuples are one object is CPython's business
             known[id(value)] = len(known)
         items = value.items() if isinstance(value, dict) else value
         return type(value).__name__, [seen(v, known) for v in items]
     if isinstance(value, NameError) and str(value).startswith("cannot access"):
-        return "NameError"       # a resume function that runs plain reads the cells of its function as free variables
+        return "NameError"  # a resume function that runs plain reads the cells of its function as free variables
     if isinstance(value, BaseException):
-        if any(value is each for each in causes):            # raised from itself, or from what it is the cause of
+        if any(value is each for each in causes):  # raised from itself, or from what it is the cause of
             return "cause", len(causes)
         return type(value).__name__, str(value), seen(value.__cause__, causes=(*causes, value)), value.__suppress_context__
     if type(value).__name__ == "State":
@@ -93,8 +93,14 @@ def pictures_of(text, wrap, name, calls, given_by, fresh):
             except Exception as error:
                 result = error
         alive.append((given, result))
-        pictures.append((seen([result, given, world["state"], world["log"], world["global_list"], world["global_number"]]),
-                         world.get("shown", tuple)(), printed.getvalue(), torch.is_grad_enabled()))
+        pictures.append(
+            (
+                seen([result, given, world["state"], world["log"], world["global_list"], world["global_number"]]),
+                world.get("shown", tuple)(),
+                printed.getvalue(),
+                torch.is_grad_enabled(),
+            )
+        )
         torch.set_grad_enabled(True)
     return pictures
 
@@ -106,7 +112,7 @@ def compare(text, name="program", backend=interpreted, calls=2, close=False, giv
         warnings.simplefilter("ignore")
         try:
             plain = outcome(text, lambda f: f, name, calls, given)
-        except TooLong:                      # smaller programs may have loops without an end
+        except TooLong:  # smaller programs may have loops without an end
             return None
         captured = outcome(text, lambda f: torch.compile(f, backend=backend, **settings), name, calls, given, fresh)
     return next(((k, a, b) for k, (a, b) in enumerate(zip(plain, captured)) if not agree(a, b, close)), None)
@@ -127,7 +133,7 @@ def agree(a, b, close):
 
 CHANGES = (
     lambda given, draw: given[:2] + [draw.choice([given[2], 0, 1, 2, 3, True, 1.0, -1])] + given[3:],
-    lambda given, draw: given[:3] + [given[3][:draw.randint(0, 2)]] + given[4:],
+    lambda given, draw: given[:3] + [given[3][: draw.randint(0, 2)]] + given[4:],
     lambda given, draw: given[:3] + [tuple(given[3])] + given[4:],
     lambda given, draw: given[:4] + [draw.choice([{}, {"b": given[0], "a": given[1]}, {"a": given[0], "b": given[0]}])],
     lambda given, draw: [given[0].double(), *given[1:]],

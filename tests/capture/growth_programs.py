@@ -20,45 +20,125 @@ from flambeau.runtime import counters
 CALLS = 12
 BACKENDS = ("eager", "aot_eager", "loops", "inductor")
 PLACES = ("module", "closure", "global", "argument", "object")
-KINDS = "LDQPSCKFOT"         # list, dict, deque with and without an end, set, Counter, defaultdicts of lists, of ints, OrderedDict, tuple
+KINDS = (
+    "LDQPSCKFOT"  # list, dict, deque with and without an end, set, Counter, defaultdicts of lists, of ints, OrderedDict, tuple
+)
 
-VALUES = ("x.sum()", "x.detach()", "x.sum().item()", "i", "float(i)", "f'step {i}'", "(i, x)", "[i]", "{'i': i}", "None", "x",
-          "'%03d' % i", "str(i) + '!'", "f'{i:>4}|{i * 0.5:.2f}'", "x * 2", "'{}-{}'.format('a', i)", "-i", "i * 3 + 1", "s.step")
+VALUES = (
+    "x.sum()",
+    "x.detach()",
+    "x.sum().item()",
+    "i",
+    "float(i)",
+    "f'step {i}'",
+    "(i, x)",
+    "[i]",
+    "{'i': i}",
+    "None",
+    "x",
+    "'%03d' % i",
+    "str(i) + '!'",
+    "f'{i:>4}|{i * 0.5:.2f}'",
+    "x * 2",
+    "'{}-{}'.format('a', i)",
+    "-i",
+    "i * 3 + 1",
+    "s.step",
+)
 KEYS = ("i", "f'k{i}'", "'last'", "(i, 'a')", "'%d' % i", "i + 1", "0", "('epoch', i // 4)")
 WRITES = {
-    "L": ("{h}.append({v})", "{h}.extend([{v}, {w}])", "{h}.insert(0, {v})", "{h} += [{v}]", "{h}.append({v}); {h}[-1] = {w}",
-          "{h}.append({v}); {h}.append({w}); {h}.pop()", "{h}[0] = {v}", "{h}.append({h}[-1])", "{h}[-1] = {v}", "{h}.append({h})",
-          "{h}.extend(a for a in (i, {v}))", "grow({h}, {v})"),
-    "D": ("{h}[{k}] = {v}", "{h}.setdefault({k}, {v})", "{h}.update({{{k}: {v}}})", "{h}.setdefault('rows', []).append({v})",
-          "{h}['n'] = {h}.get('n', 0) + 1", "{h}['last'] = {v}; del {h}['last']", "{h}[i] = {v}; {h}.pop(i)", "{h}.pop('last', None)",
-          "{h}.update(last={v})", "{h}['n'] = i; {h}['n'] += 2", "{h} |= {{{k}: {v}}}", "{h}['first'] = {h}.get('first', {v})"),
+    "L": (
+        "{h}.append({v})",
+        "{h}.extend([{v}, {w}])",
+        "{h}.insert(0, {v})",
+        "{h} += [{v}]",
+        "{h}.append({v}); {h}[-1] = {w}",
+        "{h}.append({v}); {h}.append({w}); {h}.pop()",
+        "{h}[0] = {v}",
+        "{h}.append({h}[-1])",
+        "{h}[-1] = {v}",
+        "{h}.append({h})",
+        "{h}.extend(a for a in (i, {v}))",
+        "grow({h}, {v})",
+    ),
+    "D": (
+        "{h}[{k}] = {v}",
+        "{h}.setdefault({k}, {v})",
+        "{h}.update({{{k}: {v}}})",
+        "{h}.setdefault('rows', []).append({v})",
+        "{h}['n'] = {h}.get('n', 0) + 1",
+        "{h}['last'] = {v}; del {h}['last']",
+        "{h}[i] = {v}; {h}.pop(i)",
+        "{h}.pop('last', None)",
+        "{h}.update(last={v})",
+        "{h}['n'] = i; {h}['n'] += 2",
+        "{h} |= {{{k}: {v}}}",
+        "{h}['first'] = {h}.get('first', {v})",
+    ),
     "Q": ("{h}.append({v})", "{h}.extend(({v}, {w}))", "{h}.append({v}); {h}[-1] = {w}", "{h} += [{v}]"),
-    "P": ("{h}.append({v})", "{h}.appendleft({v})", "{h}.append({v}); {h}.append({w}); {h}.pop()",
-          "{h}.extendleft(({v}, {w}))"),
+    "P": ("{h}.append({v})", "{h}.appendleft({v})", "{h}.append({v}); {h}.append({w}); {h}.pop()", "{h}.extendleft(({v}, {w}))"),
     "S": ("{h}.add({k})", "{h}.update(({k}, 'z'))", "{h}.discard({k})", "{h} |= {{{k}}}", "{h}.add({k}); {h}.remove({k})"),
     "C": ("{h}.update(['a', 'b'])", "{h}['a'] += 1", "{h}[{k}] = i", "{h}['b'] -= i"),
-    "K": ("{h}['loss'].append({v})", "{h}[{k}] = [{v}]", "{h}['loss'].append({v}); {h}['rows'].append({w})", "{h}[i].append({v})"),
+    "K": (
+        "{h}['loss'].append({v})",
+        "{h}[{k}] = [{v}]",
+        "{h}['loss'].append({v}); {h}['rows'].append({w})",
+        "{h}[i].append({v})",
+    ),
     "F": ("{h}['n'] += 1", "{h}['n'] += i", "{h}[{k}] = i", "{h}[i] += 2"),
     "O": ("{h}[{k}] = {v}", "{h}['last'] = {v}; {h}.move_to_end('last')", "{h}.setdefault({k}, {v})"),
     "T": ("s.seen = {h}",),
 }
-NUMBERS = ("s.step += 1", "s.total += 0.5", "s.total += x.sum().item()", "s.best = i", "s.text += f'{{i}},'", "s.step = s.step + 2",
-           "s.name = f'run {{i}}'", "s.last = x", "s.total = s.total * 0.5 + i", "s.pair = (i, s.step)")
-READS = {                                # of the length, one member, or nothing: no more than growth
+NUMBERS = (
+    "s.step += 1",
+    "s.total += 0.5",
+    "s.total += x.sum().item()",
+    "s.best = i",
+    "s.text += f'{{i}},'",
+    "s.step = s.step + 2",
+    "s.name = f'run {{i}}'",
+    "s.last = x",
+    "s.total = s.total * 0.5 + i",
+    "s.pair = (i, s.step)",
+)
+READS = {  # of the length, one member, or nothing: no more than growth
     "L": ("r = r * len({h})", "r = r + (1 if {h} else 2)", "r = r + len({h}) - 1", "s.seen = {h}[-1]", "s.seen = len({h})"),
-    "D": ("r = r + (2 if 'last' in {h} else 1)", "r = r + (1 if {h} else 2)", "r = r + len({h})", "s.seen = {h}.get('last')",
-          "r = r + ({k} in {h})"),
-    "Q": ("s.seen = {h}[-1]", "r = r + (1 if {h} else 2)"), "P": ("r = r + len({h})", "s.seen = {h}[-1]"),
-    "S": ("r = r + len({h})", "r = r + (1 if 'z' in {h} else 2)", "r = r + (i in {h})"), "C": ("r = r * {h}['a']", "s.seen = len({h})"),
-    "K": ("r = r + len({h}['loss'])", "r = r + len({h})"), "F": ("r = r * {h}['n']",), "O": ("r = r + len({h})",),
+    "D": (
+        "r = r + (2 if 'last' in {h} else 1)",
+        "r = r + (1 if {h} else 2)",
+        "r = r + len({h})",
+        "s.seen = {h}.get('last')",
+        "r = r + ({k} in {h})",
+    ),
+    "Q": ("s.seen = {h}[-1]", "r = r + (1 if {h} else 2)"),
+    "P": ("r = r + len({h})", "s.seen = {h}[-1]"),
+    "S": ("r = r + len({h})", "r = r + (1 if 'z' in {h} else 2)", "r = r + (i in {h})"),
+    "C": ("r = r * {h}['a']", "s.seen = len({h})"),
+    "K": ("r = r + len({h}['loss'])", "r = r + len({h})"),
+    "F": ("r = r * {h}['n']",),
+    "O": ("r = r + len({h})",),
     "T": ("s.seen = {h}",),
 }
-GROWN = {                                # made anew from what there was, larger each time: capture or a graph break, but no end of entries
-    "L": ("{h} = {h} + [{v}]", "{h} = [*{h}, {v}]", "{h} = [{v}] + {h}", "{h} = ({h} + [{v}])[-4:]", "{h}.append({v}); s.seen = {h}[-5:]",
-          "{h}.append({v}); s.seen = {h}[-30:]", "{h} = list({h}); {h}.append({v})", "{h}.append(i); s.seen = len([a for a in {h}])",
-          "{h}.append(float(i)); s.seen = max(a for a in {h} if isinstance(a, float))", "{h}.append({v}); s.seen = tuple({h})"),
-    "D": ("{h} = {{**{h}, i: {v}}}", "{h} = {h} | {{i: {v}}}", "{h}[i] = {v}; s.seen = list({h})", "{h}[f'k{{i}}'] = {h}.get(f'k{{i}}', 0) + 1",
-          "print(end=''); {h}[i] = {h}.get(i, 0) + 1"),
+GROWN = {  # made anew from what there was, larger each time: capture or a graph break, but no end of entries
+    "L": (
+        "{h} = {h} + [{v}]",
+        "{h} = [*{h}, {v}]",
+        "{h} = [{v}] + {h}",
+        "{h} = ({h} + [{v}])[-4:]",
+        "{h}.append({v}); s.seen = {h}[-5:]",
+        "{h}.append({v}); s.seen = {h}[-30:]",
+        "{h} = list({h}); {h}.append({v})",
+        "{h}.append(i); s.seen = len([a for a in {h}])",
+        "{h}.append(float(i)); s.seen = max(a for a in {h} if isinstance(a, float))",
+        "{h}.append({v}); s.seen = tuple({h})",
+    ),
+    "D": (
+        "{h} = {{**{h}, i: {v}}}",
+        "{h} = {h} | {{i: {v}}}",
+        "{h}[i] = {v}; s.seen = list({h})",
+        "{h}[f'k{{i}}'] = {h}.get(f'k{{i}}', 0) + 1",
+        "print(end=''); {h}[i] = {h}.get(i, 0) + 1",
+    ),
     "Q": ("{h}.append(i); s.seen = {h}[0]", "{h}.append(i); s.seen = list({h})", "{h}.append({v}); r = r + len(list({h}))"),
     "P": ("{h}.append({v}); s.seen = list({h})", "{h}.append({v}); {h}.rotate(1)"),
     "S": ("{h} = {h} | {{i}}", "{h}.add(i); s.seen = sorted(map(str, {h}))"),
@@ -66,30 +146,73 @@ GROWN = {                                # made anew from what there was, larger
     "K": ("{h}[i // 3].append({v})", "print(end=''); {h}[i].append({v})"),
     "F": ("{h}[i] += 1", "print(end=''); {h}[i] += 1", "{h}[i % 3] += 1"),
     "O": ("{h}[i] = {v}; s.seen = list({h})", "{h}[i] = {v}; {h}.popitem(last=False) if len({h}) > 4 else None"),
-    "T": ("{h} = {h} + ({v},)", "{h} += ({v},)", "{h} = (*{h}, {v})", "{h} = ({h} + (i,))[-3:]", "{h} = {h} + (i,); r = r * len({h})"),
+    "T": (
+        "{h} = {h} + ({v},)",
+        "{h} += ({v},)",
+        "{h} = (*{h}, {v})",
+        "{h} = ({h} + (i,))[-3:]",
+        "{h} = {h} + (i,); r = r * len({h})",
+    ),
 }
-FALLING = ("s.step = (s.step + 1) % 3", "s.step = (s.step + 1) % 4; r = r + s.step", "s.step = 0 if i % 4 == 3 else s.step + 1; r = r * s.step",
-           "s.best = i if i < 6 else s.best - 1; r = r + s.best", "n = 0\nfor k in range(4): n += 1; print(end=''); r = r + n",
-           "n, m = i, 0\nfor k in range(3): m += n; print(end=''); n -= 1; r = r * m")
-READING = ("s.seen = f'step {i}'.upper()", "r = r + len(f'step {i}')", "r = r + (f'{i}' == '5')", "s.seen = int(f'{i} a'.split()[0])",
-           "s.text += f'{i},'; r = r + len(s.text)", "setattr(s, f'at_{i}', x)", "r = r + (1 if f'{i:02d}'.startswith('1') else 2)")
-OPENING = {                              # of all: as many entries as it takes
-    "L": ("s.seen = {h}[1:]", "r = r + sum(1 for _ in {h})", "s.seen = list(reversed({h}))", "r = r + (None in {h})", "{h}.reverse()",
-          "s.seen = {h} + [i]", "s.seen = {h}[-2:]", "{h}.insert(1, i)", "del {h}[0]", "{h}.pop(0)",
-          "{h}.append({v}) if i % 2 else {h}.append({w})", "{h}[:] = {h}[-4:]", "{h}.clear()", "s.seen = {h}[0]"),
+FALLING = (
+    "s.step = (s.step + 1) % 3",
+    "s.step = (s.step + 1) % 4; r = r + s.step",
+    "s.step = 0 if i % 4 == 3 else s.step + 1; r = r * s.step",
+    "s.best = i if i < 6 else s.best - 1; r = r + s.best",
+    "n = 0\nfor k in range(4): n += 1; print(end=''); r = r + n",
+    "n, m = i, 0\nfor k in range(3): m += n; print(end=''); n -= 1; r = r * m",
+)
+READING = (
+    "s.seen = f'step {i}'.upper()",
+    "r = r + len(f'step {i}')",
+    "r = r + (f'{i}' == '5')",
+    "s.seen = int(f'{i} a'.split()[0])",
+    "s.text += f'{i},'; r = r + len(s.text)",
+    "setattr(s, f'at_{i}', x)",
+    "r = r + (1 if f'{i:02d}'.startswith('1') else 2)",
+)
+OPENING = {  # of all: as many entries as it takes
+    "L": (
+        "s.seen = {h}[1:]",
+        "r = r + sum(1 for _ in {h})",
+        "s.seen = list(reversed({h}))",
+        "r = r + (None in {h})",
+        "{h}.reverse()",
+        "s.seen = {h} + [i]",
+        "s.seen = {h}[-2:]",
+        "{h}.insert(1, i)",
+        "del {h}[0]",
+        "{h}.pop(0)",
+        "{h}.append({v}) if i % 2 else {h}.append({w})",
+        "{h}[:] = {h}[-4:]",
+        "{h}.clear()",
+        "s.seen = {h}[0]",
+    ),
     "D": ("s.seen = list({h})", "for k in {h}: r = r + 1", "s.seen = {h}.popitem()", "s.seen = dict({h})", "{h}.clear()"),
     "Q": ("s.seen = list({h})", "{h}.rotate(1)", "r = r + len({h})", "{h}.popleft()", "s.seen = {h}[0]"),
     "P": ("{h}.append({v}); {h}.popleft()", "s.seen = list({h})", "{h}.clear()"),
     "S": ("s.seen = sorted(map(str, {h}))", "s.seen = {h} | {{1}}", "{h} &= {{1, 2, i}}", "{h}.clear()", "{h} -= {{i}}"),
-    "C": ("s.seen = {h}.most_common(1)", "s.seen = sum({h}.values())"), "K": ("s.seen = sorted(map(str, {h}))",),
-    "F": ("s.seen = sum({h}.values())",), "T": ("s.seen = {h}[1:]",), "O": ("s.seen = list({h})", "s.seen = {h}.popitem(last=False)"),
+    "C": ("s.seen = {h}.most_common(1)", "s.seen = sum({h}.values())"),
+    "K": ("s.seen = sorted(map(str, {h}))",),
+    "F": ("s.seen = sum({h}.values())",),
+    "T": ("s.seen = {h}[1:]",),
+    "O": ("s.seen = list({h})", "s.seen = {h}.popitem(last=False)"),
 }
 ASKING = ("len(", " in ", "setdefault", "get(", "pop(", "+=", "-=", "remove", "seen", "update(['a'", "append")
 BREAKS = ("print('at', i)", "print(f'{{i}}', len({h}))", "print(r.tolist())", "print('here')")
 ERRORS = ("try: {h}[[]] = 1\n    except TypeError: r = r + 1", "try: {h}.nothing()\n    except AttributeError: r = r + 2")
-STARTS = {"L": "[0, 'b']", "D": "{'last': 0}", "Q": "collections.deque([0], maxlen=4)", "P": "collections.deque([0])", "S": "{0}",
-          "C": "collections.Counter('a')", "K": "collections.defaultdict(list)", "F": "collections.defaultdict(int)",
-          "O": "collections.OrderedDict(last=0)", "T": "()"}
+STARTS = {
+    "L": "[0, 'b']",
+    "D": "{'last': 0}",
+    "Q": "collections.deque([0], maxlen=4)",
+    "P": "collections.deque([0])",
+    "S": "{0}",
+    "C": "collections.Counter('a')",
+    "K": "collections.defaultdict(list)",
+    "F": "collections.defaultdict(int)",
+    "O": "collections.OrderedDict(last=0)",
+    "T": "()",
+}
 EMPTY = {"L": "[]", "D": "{}", "Q": "collections.deque(maxlen=3)", "S": "set()", "L2": "Rows()"}
 
 HOMES = {"module": "s.{n}", "object": "s.{n}", "closure": "{n}", "global": "{n}", "argument": "{n}"}
@@ -168,7 +291,11 @@ class Program:
         held = HOMES[self.place].format(n=self.names[n])
         self.told.append((n, line))
         made = line.format(h=held, v=rng.choice(VALUES), w=rng.choice(VALUES), k=self.key(n, line))
-        return f"if i % 3 == 0: {made}" if rng.random() < 0.05 and "\n" not in made and not made.startswith("for ") and self.mixed() else made
+        return (
+            f"if i % 3 == 0: {made}"
+            if rng.random() < 0.05 and "\n" not in made and not made.startswith("for ") and self.mixed()
+            else made
+        )
 
     def key(self, n, line):
         """A text or tuple under which something is stored has no guard until one asks whether it is there."""
@@ -179,9 +306,9 @@ class Program:
 
     def asks(self):
         if any("[i]" in line or "i in" in line for _, line in self.told) and ("i + 1" in "".join(self.lines) or self.breaks):
-            return True                                  # what is there under a number that changes
+            return True  # what is there under a number that changes
         if any("-= i" in line for _, line in self.told):
-            return True                                  # a number that may come back to 0 and 1, which have code of their own
+            return True  # a number that may come back to 0 and 1, which have code of their own
         return any(n in self.texts and any(word in line for word in ASKING) for n, line in self.told)
 
     def mixed(self):

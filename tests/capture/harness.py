@@ -47,8 +47,13 @@ def same(a, b, seen=None):
     if id(a) in seen:
         return True
     if isinstance(a, torch.Tensor):
-        return type(a) is type(b) and a.dtype is b.dtype and tuple(a.shape) == tuple(b.shape) and \
-            a.requires_grad == b.requires_grad and a.tolist() == b.tolist()
+        return (
+            type(a) is type(b)
+            and a.dtype is b.dtype
+            and tuple(a.shape) == tuple(b.shape)
+            and a.requires_grad == b.requires_grad
+            and a.tolist() == b.tolist()
+        )
     if type(a) is not type(b):
         return False
     if isinstance(a, (list, tuple)):
@@ -108,11 +113,14 @@ def check(fn, *args, graphs=1, ops=None, breaks=0, again=None, recompiles=0, res
 
 def prepare_and_compare(prepare, fn, compiled, args, what):
     """Globals that `fn` changes are put back before each of the two runs."""
+
     def ready(call):
         def run(*given):
             prepare()
             return call(*given)
+
         return run
+
     compare(ready(fn), ready(compiled), args, what)
 
 

@@ -32,44 +32,91 @@ class Construct:
     name: str
     body: str
     kinds: tuple[str, ...]
-    setup: str = ""                 # module-level text
+    setup: str = ""  # module-level text
     positions: tuple[str, ...] = ()  # all, if empty
-    sources: tuple[str, ...] = ()    # all, if empty
-    breaks: object = 0              # a number, or the reason why it breaks: then results count, numbers do not
-    breaks_with_symbols: str = ""    # the reason why it breaks where sizes are symbols, and there alone
-    gaps: tuple[str, ...] = ()      # kinds of `v` with which alone it breaks
+    sources: tuple[str, ...] = ()  # all, if empty
+    breaks: object = 0  # a number, or the reason why it breaks: then results count, numbers do not
+    breaks_with_symbols: str = ""  # the reason why it breaks where sizes are symbols, and there alone
+    gaps: tuple[str, ...] = ()  # kinds of `v` with which alone it breaks
     graphs: object = 1
-    ops: int | None = None          # None: as many as plain Python dispatches; -1: not compared
-    recompiles: int = 0             # of the second call with equal arguments
-    sizes: int = 0                  # compilations that other sizes cost where sizes are symbols
-    grad: bool = False              # `a` requires a gradient
-    seen: object = True             # whether `v` after the call is compared
-    classes: bool = False           # its class statements stay in the function
+    ops: int | None = None  # None: as many as plain Python dispatches; -1: not compared
+    recompiles: int = 0  # of the second call with equal arguments
+    sizes: int = 0  # compilations that other sizes cost where sizes are symbols
+    grad: bool = False  # `a` requires a gradient
+    seen: object = True  # whether `v` after the call is compared
+    classes: bool = False  # its class statements stay in the function
 
 
 # -- kinds -----------------------------------------------------------------------------------------------------------
 
 KINDS = {
-    "int": "3", "negative": "-2", "zero": "0", "float": "2.5", "bool": "True", "str": "'abc'", "bytes": "b'ab'",
-    "complex": "2j", "none": "None", "ellipsis": "...", "enum": "Color.BLUE", "intenum": "Level.HIGH", "flag": "Perm.R",
-    "dtype": "torch.float64", "device": "torch.device('cpu')",
-    "list": "[1, 2, 3]", "tuple": "(1, 2, 3)", "dict": "{'p': 1, 'q': 2, 's': 3}", "set": "{1, 2, 3}",
-    "frozenset": "frozenset({1, 2, 3})", "deque": "collections.deque([1, 2, 3])",
+    "int": "3",
+    "negative": "-2",
+    "zero": "0",
+    "float": "2.5",
+    "bool": "True",
+    "str": "'abc'",
+    "bytes": "b'ab'",
+    "complex": "2j",
+    "none": "None",
+    "ellipsis": "...",
+    "enum": "Color.BLUE",
+    "intenum": "Level.HIGH",
+    "flag": "Perm.R",
+    "dtype": "torch.float64",
+    "device": "torch.device('cpu')",
+    "list": "[1, 2, 3]",
+    "tuple": "(1, 2, 3)",
+    "dict": "{'p': 1, 'q': 2, 's': 3}",
+    "set": "{1, 2, 3}",
+    "frozenset": "frozenset({1, 2, 3})",
+    "deque": "collections.deque([1, 2, 3])",
     "ordereddict": "collections.OrderedDict(p=1, q=2, s=3)",
-    "defaultdict": "collections.defaultdict(int, p=1, q=2, s=3)", "counter": "collections.Counter(p=1, q=2, s=3)",
-    "range": "range(1, 4)", "slice": "slice(0, 2)",
-    "namedtuple": "Point(1, 2)", "dataclass": "Data(1, 2)", "frozendata": "Frozen(1, 2)", "size": "torch.Size([1, 2, 3])",
-    "tensor": "torch.arange(ROWS * 3.).reshape(ROWS, 3)", "vector": "torch.tensor([1., 2., 3.])",
+    "defaultdict": "collections.defaultdict(int, p=1, q=2, s=3)",
+    "counter": "collections.Counter(p=1, q=2, s=3)",
+    "range": "range(1, 4)",
+    "slice": "slice(0, 2)",
+    "namedtuple": "Point(1, 2)",
+    "dataclass": "Data(1, 2)",
+    "frozendata": "Frozen(1, 2)",
+    "size": "torch.Size([1, 2, 3])",
+    "tensor": "torch.arange(ROWS * 3.).reshape(ROWS, 3)",
+    "vector": "torch.tensor([1., 2., 3.])",
     "mask": "torch.arange(ROWS) > 0",
-    "index": "torch.tensor([1, 0])", "scalar": "torch.tensor(2.5)", "parameter": "torch.nn.Parameter(torch.ones(ROWS, 3))",
-    "tensors": "[torch.ones(3), torch.ones(ROWS, 3)]", "tensordict": "{'p': torch.ones(3), 'q': torch.ones(ROWS, 3)}",
-    "nested": "[1, (2, {'k': 3})]", "strings": "['b', 'a']", "empty": "[]", "ints": "[3, 1, 2]", "floats": "[1.5, 0.5]",
-    "object": "Thing(2)", "slotted": "Slotted(2)", "derived": "Derived(2)", "callable": "Adder(2)",
-    "function": "double", "lambda": "tripled", "builtin": "abs", "partial": "functools.partial(scale, n=4)",
-    "method": "Thing(2).go", "class": "Thing", "cached": "cached", "torchfn": "torch.relu", "decorated": "decorated",
-    "closure": "make_scaler(3)", "staticmethod": "Thing.static", "classmethod": "Thing.make",
-    "module": "Linear2()", "sequential": "Stack()", "modulelist": "Blocks()", "buffered": "Buffered()",
-    "error": "ValueError('bad', 3)", "errorclass": "KeyError", "intstr": "'12'", "namespace": "types.SimpleNamespace(p=1, q=2)",
+    "index": "torch.tensor([1, 0])",
+    "scalar": "torch.tensor(2.5)",
+    "parameter": "torch.nn.Parameter(torch.ones(ROWS, 3))",
+    "tensors": "[torch.ones(3), torch.ones(ROWS, 3)]",
+    "tensordict": "{'p': torch.ones(3), 'q': torch.ones(ROWS, 3)}",
+    "nested": "[1, (2, {'k': 3})]",
+    "strings": "['b', 'a']",
+    "empty": "[]",
+    "ints": "[3, 1, 2]",
+    "floats": "[1.5, 0.5]",
+    "object": "Thing(2)",
+    "slotted": "Slotted(2)",
+    "derived": "Derived(2)",
+    "callable": "Adder(2)",
+    "function": "double",
+    "lambda": "tripled",
+    "builtin": "abs",
+    "partial": "functools.partial(scale, n=4)",
+    "method": "Thing(2).go",
+    "class": "Thing",
+    "cached": "cached",
+    "torchfn": "torch.relu",
+    "decorated": "decorated",
+    "closure": "make_scaler(3)",
+    "staticmethod": "Thing.static",
+    "classmethod": "Thing.make",
+    "module": "Linear2()",
+    "sequential": "Stack()",
+    "modulelist": "Blocks()",
+    "buffered": "Buffered()",
+    "error": "ValueError('bad', 3)",
+    "errorclass": "KeyError",
+    "intstr": "'12'",
+    "namespace": "types.SimpleNamespace(p=1, q=2)",
 }
 
 # -- where `v` comes from ----------------------------------------------------------------------------------------------
@@ -161,7 +208,7 @@ POSITIONS = {
             return layer(a, v)
         """,
 }
-EXTRA = ("handler", "generator", "forward")        # positions that take turns
+EXTRA = ("handler", "generator", "forward")  # positions that take turns
 EXPRESSION = """
         def f(a, {v}):
             return [({body}) for step in range(2)]
@@ -174,7 +221,7 @@ def place(text: str, body: str, parameter: str, before: str = "") -> str:
     lines = []
     for line in text.split("\n"):
         if line.strip() == "{body}":
-            lines.append(textwrap.indent(body, line[:len(line) - len(line.lstrip())]))
+            lines.append(textwrap.indent(body, line[: len(line) - len(line.lstrip())]))
         else:
             lines.append(line.replace("{body}", body))
         if before and line.startswith("def f("):
@@ -189,8 +236,8 @@ def split_classes(body: str) -> tuple[str, str]:
         used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
         if isinstance(statement, ast.ClassDef) and not used & {"a", "v", "r", "log"}:
             first = min([statement.lineno, *(d.lineno for d in statement.decorator_list)]) - 1
-            moved[:0] = lines[first:statement.end_lineno]
-            del lines[first:statement.end_lineno]
+            moved[:0] = lines[first : statement.end_lineno]
+            del lines[first : statement.end_lineno]
     return "\n".join(moved), "\n".join(lines)
 
 
@@ -318,7 +365,7 @@ def digest(value, seen=None):
 def may_break(construct, case):
     """A construct that is known to break, or a module that is made by the function itself."""
     makes_module = case.source == "local" and case.kind in MODULES
-    outside = not (case.kind == "error" and case.source == "local")        # an exception made here is as good as any value
+    outside = not (case.kind == "error" and case.source == "local")  # an exception made here is as good as any value
     return isinstance(construct.breaks, str) or case.kind in construct.gaps and outside or makes_module
 
 
@@ -365,8 +412,11 @@ def check_counts(case, seen, backend, names):
     assert seen["graphs"] == construct.graphs, f"{seen['graphs']} graphs instead of {construct.graphs}\n{case.text}"
     if number == 0:
         ops = construct.ops if construct.ops is not None else len(names)
-        copies = 0 if "torch.tensor(" not in case.text else sum(
-            node.is_op and node.target.name == "clone" for graph in backend.graphs for node in graph.nodes)
+        copies = (
+            0
+            if "torch.tensor(" not in case.text
+            else sum(node.is_op and node.target.name == "clone" for graph in backend.graphs for node in graph.nodes)
+        )
         # a tensor of numbers written in the program is a constant of the graph, and copied for each call
         same = backend.ops - copies == ops - names.count("clone") * bool(copies)
         assert ops == -1 or same, f"{backend.ops} ops instead of {ops} ({names})\n{backend.graphs}\n{case.text}"

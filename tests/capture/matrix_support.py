@@ -308,6 +308,7 @@ def twice(fn):
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):
         return fn(fn(*args, **kwargs))
+
     return wrapper
 
 
@@ -315,7 +316,9 @@ def plus(n):
     def decorate(fn):
         def wrapper(t):
             return fn(t) + n
+
         return wrapper
+
     return decorate
 
 
@@ -327,6 +330,7 @@ def decorated(t):
 def make_scaler(n):
     def scaler(t):
         return t * n
+
     return scaler
 
 

@@ -22,7 +22,7 @@ from flambeau.capture.bytecode.assemble import assemble
 from flambeau.capture.bytecode.emitter import Emitter
 from flambeau.capture.bytecode.instructions import Instr, decode
 
-NEAR = ("COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR")     # what CPython expects at the start of a code object
+NEAR = ("COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR")  # what CPython expects at the start of a code object
 
 
 def with_nops(code, hooked=False, made=None):
@@ -86,12 +86,15 @@ def unit_tests(name, cache):
 
 def py_tests(path):
     import pytest
+
     outcomes = {}
 
     class Plugin:
         def pytest_runtest_logreport(self, report):
             if report.when == "call" or report.outcome != "passed":
-                outcomes[report.nodeid.split("/")[-1]] = report.outcome if report.outcome != "failed" else str(report.longrepr)[-3000:]
+                outcomes[report.nodeid.split("/")[-1]] = (
+                    report.outcome if report.outcome != "failed" else str(report.longrepr)[-3000:]
+                )
 
     arguments = [path, "-q", "--import-mode=importlib", "-p", "no:cacheprovider"]
     return lambda: pytest.main(arguments, plugins=[Plugin()]), outcomes

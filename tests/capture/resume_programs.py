@@ -1,4 +1,5 @@
 """Plain Python functions of every shape, to be cut anywhere. Each takes a list `log` for its side effects."""
+
 # ruff: noqa: F401, F601, F821, UP008
 import contextlib
 
@@ -8,10 +9,12 @@ COUNTER = 0
 
 def case(*argument_lists):
     """Register a function, run once for each tuple of further arguments."""
+
     def register(function):
         for arguments in argument_lists or ((),):
             CASES.append((function, arguments))
         return function
+
     return register
 
 
@@ -63,7 +66,7 @@ def arithmetic(log, a, b):
     c = a + b * 2 - (a // (b or 1)) % 5
     c <<= 1
     log.append(c)
-    return [c, -c, +c, ~c, not c, a ** 2, a / (b or 1), a & b | c ^ 3]
+    return [c, -c, +c, ~c, not c, a**2, a / (b or 1), a & b | c ^ 3]
 
 
 @case((3,), (0,), (-1,))
@@ -209,6 +212,7 @@ def finally_raises_again(log):
         except ZeroDivisionError:
             log.append("caught")
     import sys
+
     return sys.exc_info()[1]
 
 
@@ -309,6 +313,7 @@ def closures(log, n):
         n += k
         log.append(n)
         return n
+
     inner(1)
     m = n
     inner(2)
@@ -324,6 +329,7 @@ def make_counter(start):
             count += step
             log.append(count)
         return lambda: count
+
     return counter
 
 
@@ -338,8 +344,10 @@ def calls_lambda(log, step):
 def loop_closures(log, n):
     out = []
     for i in range(n):
+
         def f(j=i):
             return i * 10 + j
+
         out.append(f)
     log.append(out[0]())
     return [f() for f in out]
@@ -356,6 +364,7 @@ def star_args(log, a, *rest, key="k", **more):
 def keyword_calls(log, a, b):
     def f(x, /, y, *, z=0, **kw):
         return x, y, z, sorted(kw.items())
+
     options = {"q": 1}
     return f(a, b), f(a, y=b, z=3), f(a, z=1, y=2, **options), f(*(a, b), z=5), f(*[a], **{"y": 2})
 
@@ -505,6 +514,7 @@ def maybe_unbound(log, bind):
 def cell_unbound(log, bind):
     def inner():
         return value
+
     if bind:
         value = 1
     try:
@@ -537,7 +547,7 @@ def f_strings(log, x, y):
     width = 10
     a = f"{x:.2f}|{y!r:>{width}}|{y!s}|{x!a:{width}}|{{}}"
     log.append(a)
-    return a + f"{x}" f"{y=}" "%s" % x
+    return a + f"{x}{y=}%s" % x
 
 
 @case((0,), (1,), (2,))
@@ -612,6 +622,7 @@ def calls_that_raise(log):
         if n == 0:
             raise LookupError("deep")
         return fails(n - 1)
+
     try:
         fails(2)
     except LookupError:
@@ -656,6 +667,7 @@ def augmented(log):
 def imports(log):
     import os.path as path
     from math import floor, pi as p
+
     log.append(floor(p))
     try:
         from math import nothing_of_the_kind
@@ -674,6 +686,7 @@ def consumes_generators(log, n):
         finally:
             log.append("closed")
         return "r"
+
     total = sum(gen(n))
     g = gen(3)
     next(g)
@@ -709,6 +722,7 @@ def iteration_raises(log, n):
             if len(log) > 2:
                 raise ArithmeticError("bad iterator")
             return len(log)
+
     out = []
     try:
         for x in Bad():
@@ -727,6 +741,7 @@ def defines_class(log):
 
         def scale(self):
             return self.x * self.factor * base
+
     p = Local(2, 0)
     log.append(p.scale())
     return Local.__name__, p.x
@@ -741,6 +756,7 @@ def decorated_inner(log, n):
     def g(k: int = 1) -> "str":
         log.append(k)
         return str(k)
+
     return g(n), g()
 
 
@@ -817,13 +833,29 @@ def handler_in_handler_loop(log):
                 except KeyError as b:
                     log.append((a.args, b.args, repr(b.__context__)))
     import sys
+
     return sys.exc_info()
 
 
 @case((2, 3))
 def many_locals(log, a, b):
-    c = a + b; d = c + a; e = d + b; f = e + c; g = f + d; h = g + e; i = h + f; j = i + g; k = j + h  # noqa: E702
-    m = k + i; n = m + j; o = n + k; p = o + m; q = p + n; r = q + o; s = r + p; t = s + q  # noqa: E702
+    c = a + b
+    d = c + a
+    e = d + b
+    f = e + c
+    g = f + d
+    h = g + e
+    i = h + f
+    j = i + g
+    k = j + h  # noqa: E702
+    m = k + i
+    n = m + j
+    o = n + k
+    p = o + m
+    q = p + n
+    r = q + o
+    s = r + p
+    t = s + q  # noqa: E702
     log.append([c, d, e, f, g, h, i, j, k])
     s, t = t, s
     return a, b, m, n, o, p, q, r, s, t, [x + t for x in (p, q)]
@@ -854,6 +886,7 @@ def argument_cell(log, n):
         nonlocal n
         n *= 2
         return n
+
     for _ in range(2):
         log.append(bump())
     return [bump for _ in range(1)][0](), n
@@ -877,7 +910,7 @@ def conditional_calls(log):
 @case(())
 def big_constants(log):
     zeros = 0.0, -0.0, 1, True, 1.0
-    return {1: "a", 1.0: "b", True: "c"}, zeros, frozenset({1, 2}), b"x", ..., 2 ** 70, 1j, repr(-0.0)
+    return {1: "a", 1.0: "b", True: "c"}, zeros, frozenset({1, 2}), b"x", ..., 2**70, 1j, repr(-0.0)
 
 
 class Base:
@@ -923,8 +956,10 @@ def first_argument(function, log):
 def long_function():
     """A body with more than 255 instructions between jumps, so that arguments need EXTENDED_ARG."""
     body = "\n".join(f"        x{i % 300} = total + {i}; total += x{i % 300} % 7" for i in range(320))
-    source = (f"def long(log, n):\n    total = 0\n    for k in range(n):\n{body}\n"
-              "        if total % 2: continue\n        log.append(total)\n    return total, x299\n")
+    source = (
+        f"def long(log, n):\n    total = 0\n    for k in range(n):\n{body}\n"
+        "        if total % 2: continue\n        log.append(total)\n    return total, x299\n"
+    )
     namespace = {}
     exec(compile(source, __file__, "exec"), namespace)
     return namespace["long"]
@@ -937,6 +972,7 @@ LONG = long_function(), (2,)
 def deleted_cell(log, n):
     def inner():
         return n
+
     log.append(inner())
     del n
     for attempt in range(2):
@@ -957,6 +993,7 @@ def cell_of_one_branch(log, bind):
         nonlocal value
         log.append(value)
         del value
+
     if bind:
         value = 1
         inner()

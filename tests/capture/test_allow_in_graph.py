@@ -49,7 +49,7 @@ def test_what_capture_cannot_read_is_one_graph():
     assert compiler.allow_in_graph(own) is own
     results, told = compiled_twice(lambda x: caller(x, own), x)
     assert told["graphs"] == 1 and not told["breaks"] and not told["fallbacks"]
-    want, = flambeau.autograd.grad(caller(x).sum(), x)
+    (want,) = flambeau.autograd.grad(caller(x).sum(), x)
     for found in results:
         assert flambeau.equal(found, caller(x))
         assert flambeau.equal(flambeau.autograd.grad(found.sum(), x)[0], want)

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mode does not
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
 
 from flambeau.capture.frontend import backends, compiler
 from flambeau.capture.frontend import api as compiling
@@ -72,19 +72,25 @@ def fresh():
 
 # -- arguments
 
-@pytest.mark.parametrize("arguments, error, text", [
-    (dict(backend="nope"), ValueError, "unknown backend 'nope'; backends are: .*api-test"), (dict(backend=3), TypeError,
-        "callable"),
-    (dict(mode="fast"), ValueError, "unknown mode 'fast'; modes are: default"),
-    (dict(options={"speed": 1}), ValueError, "unknown option 'speed'; options are: verify"),
-    (dict(options={"verify": 1}), TypeError, "verify.*bool"), (dict(mode="default", options={"verify": True}),
-                                                               ValueError, "not both"),
-    (dict(dynamic=3), TypeError, "dynamic"), (dict(fullgraph=None), TypeError, "fullgraph")])
+
+@pytest.mark.parametrize(
+    "arguments, error, text",
+    [
+        (dict(backend="nope"), ValueError, "unknown backend 'nope'; backends are: .*api-test"),
+        (dict(backend=3), TypeError, "callable"),
+        (dict(mode="fast"), ValueError, "unknown mode 'fast'; modes are: default"),
+        (dict(options={"speed": 1}), ValueError, "unknown option 'speed'; options are: verify"),
+        (dict(options={"verify": 1}), TypeError, "verify.*bool"),
+        (dict(mode="default", options={"verify": True}), ValueError, "not both"),
+        (dict(dynamic=3), TypeError, "dynamic"),
+        (dict(fullgraph=None), TypeError, "fullgraph"),
+    ],
+)
 def test_wrong_arguments_are_told(arguments, error, text):
     with pytest.raises(error, match=text):
         compiler.compile(lambda: 1, **arguments)
     with pytest.raises(error, match=text):
-        compiler.compile(**arguments)    # the decorator form too, before it is applied
+        compiler.compile(**arguments)  # the decorator form too, before it is applied
 
 
 def test_what_cannot_be_compiled_is_told():
@@ -107,6 +113,7 @@ def test_backend_registry():
 
 
 # -- functions
+
 
 def test_functions_decorators_and_names():
     @functools.partial(compile_with)
@@ -163,9 +170,11 @@ def test_nested_compiled_functions():
 
 # -- failures
 
+
 def failing(error):
     def convert(*args):
         raise error
+
     return convert
 
 
@@ -208,6 +217,7 @@ def test_slow_compilations_are_told(capsys):
 
 
 # -- recompiles
+
 
 def test_second_size_becomes_symbolic():
     converter = Converter()
@@ -266,6 +276,7 @@ def test_marks_on_tensors():
 
 
 # -- disable, is_compiling, reset
+
 
 def test_is_compiling_and_disable():
     seen = []
@@ -344,6 +355,7 @@ def test_without_the_extension_everything_is_eager():
 
 
 # -- modules
+
 
 class Net(nn.Module):
     def __init__(self, note="a"):
@@ -458,5 +470,4 @@ def decorated(x):
 
 
 # tests are not importable by name: pickling needs them to be
-sys.modules.setdefault(__name__, types.ModuleType(__name__)).__dict__.update(module_level=module_level,
-    decorated=decorated)
+sys.modules.setdefault(__name__, types.ModuleType(__name__)).__dict__.update(module_level=module_level, decorated=decorated)

@@ -26,6 +26,7 @@ def leaf(*sizes):
 
 # -- what is captured whole: (program, arguments)
 
+
 def into_grad(w):
     (w * w).sum().backward()
     return w.grad * 1
@@ -73,15 +74,15 @@ def unused(a, b):
 
 
 def penalty(w):
-    (g,) = torch.autograd.grad((w ** 3).sum(), w, create_graph=True)
-    ((g ** 2).sum() + w.sum()).backward()
+    (g,) = torch.autograd.grad((w**3).sum(), w, create_graph=True)
+    ((g**2).sum() + w.sum()).backward()
     return w.grad
 
 
 def inner_steps(w):
     fast = w
     for _ in range(3):
-        (g,) = torch.autograd.grad((fast ** 2).sum(), fast, create_graph=True)
+        (g,) = torch.autograd.grad((fast**2).sum(), fast, create_graph=True)
         fast = fast - 0.1 * g
     fast.sum().backward()
     return w.grad
@@ -133,9 +134,24 @@ def random(a):
     return a.grad
 
 
-WHOLE = [(into_grad, 1), (twice, 1), (retained, 1), (same_gradient_for_two, 2), (given_gradient, 1), (only_some, 2), (taken, 2),
-         (unused, 2), (penalty, 1), (inner_steps, 1), (opened, 2), (in_place, 1), (unrecorded, 1), (clipped, 1), (custom, 1),
-         (random, 1)]
+WHOLE = [
+    (into_grad, 1),
+    (twice, 1),
+    (retained, 1),
+    (same_gradient_for_two, 2),
+    (given_gradient, 1),
+    (only_some, 2),
+    (taken, 2),
+    (unused, 2),
+    (penalty, 1),
+    (inner_steps, 1),
+    (opened, 2),
+    (in_place, 1),
+    (unrecorded, 1),
+    (clipped, 1),
+    (custom, 1),
+    (random, 1),
+]
 
 
 @pytest.mark.parametrize("fn, count", WHOLE, ids=lambda v: getattr(v, "__name__", None))
@@ -146,6 +162,7 @@ def test_captured_whole(fn, count):
 def test_gradient_that_is_there_is_added_to():
     def fn(w):
         (w * w).sum().backward()
+
     w = leaf(3)
     compiled = torch.compile(fn, backend="eager", fullgraph=True)
     compiled(w)
@@ -161,12 +178,14 @@ def test_gradient_that_is_there_is_added_to():
 def test_a_gradient_has_memory_of_its_own():
     def fn(a, b):
         (a + b).sum().backward()
+
     a, b = leaf(3), leaf(3)
     torch.compile(fn, backend="aot_eager", fullgraph=True)(a, b)
     assert a.grad.data_ptr() != b.grad.data_ptr() and a.grad.is_contiguous()
 
 
 # -- history that leaves the graph
+
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_history_that_was_used_up(backend):
@@ -175,6 +194,7 @@ def test_history_that_was_used_up(backend):
         loss = y.sum()
         loss.backward()
         return loss, y
+
     w = leaf(3)
     loss, y = torch.compile(fn, backend=backend, fullgraph=True)(w)
     assert loss.requires_grad and y.grad_fn is not None and not loss.is_leaf
@@ -193,10 +213,11 @@ def test_history_that_lives_on(backend):
         loss = y.sum()
         loss.backward()
         return loss, (v * v).sum(), v + w
+
     w, v = leaf(3), leaf(3)
     loss, other, both = torch.compile(fn, backend=backend, fullgraph=True)(w, v)
     (other + both.sum()).backward()
-    torch.testing.assert_close(v.grad, 2 * v.detach() + 1)          # the sums' order is free: rounding differs
+    torch.testing.assert_close(v.grad, 2 * v.detach() + 1)  # the sums' order is free: rounding differs
     torch.testing.assert_close(w.grad, 2 * w.detach() + 1)
     with pytest.raises(RuntimeError, match="a second time"):
         loss.backward()
@@ -207,12 +228,14 @@ def test_retained_history_lives_on():
         loss = (w * w).sum()
         loss.backward(retain_graph=True)
         return loss
+
     w = leaf(3)
     torch.compile(fn, backend="aot_eager", fullgraph=True)(w).backward()
     assert torch.equal(w.grad, 4 * w.detach())
 
 
 # -- cuts
+
 
 def from_outside(y):
     (y * 2).sum().backward()
@@ -228,12 +251,14 @@ def test_checkpointed_region_is_a_cut():
     def fn(w):
         checkpoint(torch.sin, w, use_reentrant=False).sum().backward()
         return w.grad
+
     check(fn, leaf(3), graphs=None, breaks={"backward": 1})
 
 
 def test_hooks_of_a_leaf_run():
     def fn(w):
         (w * w).sum().backward()
+
     w, seen = leaf(3), []
     compiled = torch.compile(fn, backend="eager")
     compiled(w)
@@ -254,6 +279,7 @@ def test_a_second_backward_raises_as_in_eager():
         loss = (w * w).sum()
         loss.backward()
         loss.backward()
+
     w = leaf(3)
     with pytest.raises(RuntimeError, match="a second time"):
         torch.compile(fn, backend="eager")(w)
@@ -263,11 +289,13 @@ def test_a_second_backward_raises_as_in_eager():
 def test_wrong_calls_raise_as_in_eager():
     def fn(w):
         return (w * w).backward()
+
     check(fn, leaf(3), graphs=None, breaks=None)
     check(lambda w: torch.autograd.grad(w.sum(), w, 1, 2, 3, 4, 5, 6, 7, 8), leaf(3), graphs=None, breaks=None)
 
 
 # -- training steps
+
 
 def zero_first(model, opt, x, y):
     opt.zero_grad()
@@ -297,7 +325,7 @@ def filled_with_zeros(model, opt, x, y):
 def two_halves(model, opt, x, y):
     opt.zero_grad()
     for k in (0, 2):
-        (F.cross_entropy(model(x[k:k + 2]), y[k:k + 2]) / 2).backward()
+        (F.cross_entropy(model(x[k : k + 2]), y[k : k + 2]) / 2).backward()
     opt.step()
 
 

@@ -26,6 +26,7 @@ def test_print_between():
         b = a + 1
         print("shape", b.shape[0])
         return b * 2
+
     check(fn, X, graphs=2, ops=2, breaks={"print": 1})
 
 
@@ -35,6 +36,7 @@ def test_print_at_start_and_end():
         b = a * 2
         print("end")
         return b
+
     check(fn, X, graphs=1, breaks={"print": 2})
 
 
@@ -42,6 +44,7 @@ def test_locals_and_stack_survive():
     def fn(a):
         items, n, text = [a], 2, "t"
         return items[0] + n, (print(text), a * n)[1], len(items)
+
     check(fn, X, graphs=2, breaks={"print": 1})
 
 
@@ -49,12 +52,14 @@ def test_item_of_bool():
     def fn(a):
         n = (a.sum() > 0).item()
         return a * 2 + n
+
     check(fn, X, graphs=2, breaks={"item": 1})
 
 
 def test_index_by_data():
     def fn(a):
         return a * a[int((a[0, 0] > 0).long())]
+
     check(fn, X, again=(X - 100,))
 
 
@@ -64,6 +69,7 @@ def test_branch_on_data():
         if b.sum() > 0:
             return b * 2
         return b * 3
+
     check(fn, X, graphs=2, breaks={"branch-on-data": 1}, again=(X - 100,))
 
 
@@ -74,6 +80,7 @@ def test_branch_on_data_then_join():
         else:
             b = a + 1
         return b * 2
+
     check(fn, X, graphs=2, breaks={"branch-on-data": 1}, again=(X + 200,))
 
 
@@ -84,6 +91,7 @@ def test_while_on_data():
             a = a + 3
             n += 1
         return a, n
+
     check(fn, torch.zeros(2, 3), graphs=None, breaks=None)
 
 
@@ -95,6 +103,7 @@ def test_break_in_inlined_call():
 
     def fn(a):
         return inner(a + 1) * 3
+
     check(fn, X, graphs=4, breaks={"print": 2})
 
 
@@ -104,6 +113,7 @@ def test_break_in_for_loop():
             a = a + i
             print("step", i)
         return a * 2
+
     check(fn, X, graphs=None, breaks=None)
 
 
@@ -122,6 +132,7 @@ def test_iterators_cross():
         for each in (keys, rest, pairs, numbered, doubled, odd):
             out.append(list(each))
         return out, a + 1
+
     check(fn, X, graphs=None, breaks=None)
 
 
@@ -131,6 +142,7 @@ def test_break_in_loops_over_containers():
             a = a * v + w
             print(i, key)
         return a
+
     check(fn, X, [1, 2, 3], {"p": 4, "q": 5, "r": 6}, graphs=None, breaks=None, recompiles=None)
 
 
@@ -140,6 +152,7 @@ def test_symbolic_sizes_cross():
         half = n / 4
         print(n)
         return a * n + half, n
+
     check(fn, X, again=(torch.randn(5, 3),), graphs=1, breaks={"print": 1}, dynamic=True)
 
 
@@ -155,8 +168,18 @@ def test_everything_else_crosses():
         point, module, method = Point(1, a), functools, holder.__class__
         print(text)
         default["k"].append(queue.pop() + 1)
-        return (holder.own is holder, partial(5), items[pair], members, queue, dict(default), point, module is functools,
-                method is Holder)
+        return (
+            holder.own is holder,
+            partial(5),
+            items[pair],
+            members,
+            queue,
+            dict(default),
+            point,
+            module is functools,
+            method is Holder,
+        )
+
     items = [7, 8, 9]
     check(fn, X, graphs=1, breaks={"print": 1})
 
@@ -167,6 +190,7 @@ def test_break_in_a_long_loop_does_not_nest():
             if i % 2:
                 print(i)
         return a * 2
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain_and_compiled_agree(fn)
@@ -174,6 +198,7 @@ def test_break_in_a_long_loop_does_not_nest():
 
 def plain_and_compiled_agree(fn):
     from harness import compare
+
     compare(fn, torch.compile(fn, backend="eager"), (X,), "long loop")
 
 
@@ -196,6 +221,7 @@ def test_break_in_with():
             print("inside")
             b = b * 2
         return b, log
+
     check(fn, X, graphs=2, breaks={"print": 1})
 
 
@@ -206,6 +232,7 @@ def test_break_in_no_grad():
             print("inside", torch.is_grad_enabled())
             b = b * 2
         return b, torch.is_grad_enabled(), a * 2
+
     check(fn, torch.ones(2, 3, requires_grad=True), graphs=3, breaks={"print": 1, "grad-mode": 1})
 
 
@@ -219,6 +246,7 @@ def test_break_in_try():
         except KeyError:
             b = b + 5
         return b
+
     check(fn, X, graphs=2, breaks={"print": 1})
 
 
@@ -232,6 +260,7 @@ def test_broken_instruction_raises_into_handler():
             print(bad())
         except ValueError as error:
             return b * 2, str(error)
+
     check(fn, X, graphs=None, breaks=None)
 
 
@@ -242,6 +271,7 @@ def test_handler_with_break():
         except ValueError:
             print("handling")
             return a + 1
+
     check(fn, X, graphs=None, breaks=None)
 
 
@@ -249,12 +279,14 @@ def test_uncaught_exception_is_the_programs():
     def fn(a):
         b = a + 1
         raise ValueError(f"rank {b.dim()}")
+
     check(fn, X, graphs=None, breaks={"exception": 1})
 
 
 def test_shape_error_is_eagers():
     def fn(a):
         return a + torch.ones(7, 7)
+
     check(fn, X, graphs=None, breaks=None)
 
 
@@ -263,6 +295,7 @@ def test_unsupported_builtin():
         b = a + 1
         n = int(time.time() > 0)
         return b * n
+
     check(fn, X, graphs=2, breaks=1)
 
 
@@ -272,6 +305,7 @@ def test_generator_in_the_stack_runs_plain():
         first = next(g)
         print("half")
         return first, list(g)
+
     check(fn, X, graphs=None, breaks=1)
 
 
@@ -283,10 +317,12 @@ def test_cells_cross():
             nonlocal n
             n += 1
             return n
+
         add()
         print("between")
         add()
         return a * n
+
     check(fn, X, graphs=1, breaks={"print": 1})
 
 
@@ -297,12 +333,14 @@ def test_list_identity_crosses():
         print("x")
         alias.append(a + 1)
         return items, items is alias
+
     check(fn, X, graphs=1, breaks={"print": 1})
 
 
 def test_comprehension_with_break():
     def fn(a):
         return [(print(i), a + i)[1] for i in range(2)]
+
     check(fn, X, graphs=None, breaks=None)
 
 
@@ -312,6 +350,7 @@ def test_break_keeps_mutations_in_order():
         print(len(log))
         log.append("after")
         return a + len(log)
+
     check(fn, X, [], graphs=1, breaks={"print": 1})
 
 
@@ -322,6 +361,7 @@ def test_disabled_function():
 
     def fn(a):
         return plain(a + 1) + 1
+
     check(fn, X, graphs=2, breaks={"disabled": 1})
 
 
@@ -330,6 +370,7 @@ def test_fullgraph_tells_reason_and_line():
         b = a + 1
         print("no")
         return b
+
     with pytest.raises(Unsupported) as caught:
         torch.compile(fn, backend="eager", fullgraph=True)(X)
     check(fn, X, breaks={"print": 1})
@@ -341,6 +382,7 @@ def test_explain_lists_breaks():
         b = a + 1
         print("one")
         return b * 2 if b.sum().item() > 0 else b
+
     told = torch.compiler.explain(fn, backend="eager")(X)
     assert told.graph_break_count == 2 and told.graph_count == 3
     assert [one.code for one in told.breaks] == ["print", "data-dependent size"]
@@ -354,6 +396,7 @@ def test_hooks_inside_break():
         y.register_hook(seen.append)
         y.sum().backward()
         return seen
+
     check(fn, torch.ones(3, requires_grad=True), graphs=2, breaks={"backward": 2})
 
 
@@ -362,6 +405,7 @@ def test_recording_is_switched_on_a_captured_tensor():
         y = (a * 2).requires_grad_()
         y.sum().backward()
         return y, y.grad
+
     check(fn, X, graphs=2, breaks={"metadata": 1})
 
 
@@ -370,11 +414,13 @@ def test_a_captured_tensor_is_detached_in_place():
 
     def fn(a):
         return (a * weight).detach_() * 2, (a * 2).detach_(), a.requires_grad_(False)
+
     check(fn, X, graphs=2, breaks={"metadata": 1})
 
 
 def test_one_text_everywhere(capsys):
     """fullgraph=True, explain and the log say the same: what, the user's line, what to do."""
+
     def inner(a):
         a = a + 1
         print("in the middle")
@@ -382,6 +428,7 @@ def test_one_text_everywhere(capsys):
 
     def fn(a):
         return inner(a) * 2
+
     with pytest.raises(RuntimeError) as raised:
         torch.compile(fn, backend="eager", fullgraph=True)(X)
     with config.patch(logs=("breaks",)):

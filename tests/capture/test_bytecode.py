@@ -115,10 +115,7 @@ def test_computed_depths_agree_with_cpython():
 
 def test_rebuilt_modules_run():
     module = types.ModuleType("json_decoder")
-    exec(
-        rebuilt(compiled(STDLIB / "json" / "decoder.py")),
-        module.__dict__ | {"__name__": "json.decoder", "__package__": "json"},
-    )
+    exec(rebuilt(compiled(STDLIB / "json" / "decoder.py")), module.__dict__ | {"__name__": "json.decoder", "__package__": "json"})
     spaces = {}
     for name in ("textwrap", "statistics", "difflib", "string"):
         namespace = {"__name__": name, "__package__": ""}
@@ -396,9 +393,7 @@ def test_closures_cells_and_nulls():
     def inner():
         return a  # noqa: F821
 
-    inner_code = (
-        like.__code__.co_consts[1] if isinstance(like.__code__.co_consts[1], types.CodeType) else inner.__code__
-    )
+    inner_code = like.__code__.co_consts[1] if isinstance(like.__code__.co_consts[1], types.CodeType) else inner.__code__
 
     def write(e):
         e.load_const(5)

@@ -37,6 +37,7 @@ def raise_for_call(self, x):
 def getattribute(Base, Block):
     def __getattribute__(self, name):
         return 9.0 if name == "shift" else object.__getattribute__(self, name)
+
     Block.__getattribute__ = __getattribute__
 
 
@@ -201,8 +202,21 @@ def state():
 COUNTED = {"over_a_break": {"print"}, "before_a_raise": {"exception"}, "method": {"mutation"}}
 
 
-@pytest.mark.parametrize("name", ["counter", "hides_the_base", "seen_by_objects", "said_once", "new_name", "container", "of_a_module",
-                                  "in_a_class_method", "in_a_loop", *COUNTED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "counter",
+        "hides_the_base",
+        "seen_by_objects",
+        "said_once",
+        "new_name",
+        "container",
+        "of_a_module",
+        "in_a_class_method",
+        "in_a_loop",
+        *COUNTED,
+    ],
+)
 def test_stores_in_classes(name):
     def run(compiled):
         scope, told = {"__name__": "stores", "nn": nn}, []
@@ -215,6 +229,7 @@ def test_stores_in_classes(name):
                 told.append(str(error))
             told.append(scope["state"]())
         return told
+
     expected = run(lambda fn: fn)
     counters.reset()
     assert run(lambda fn: fb.compile(fn, backend="eager")) == expected

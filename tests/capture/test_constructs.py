@@ -29,9 +29,11 @@ CASES = []
 
 def case(*args, **expected):
     """Register a function with the arguments it is checked on."""
+
     def register(fn):
         CASES.append((fn, args, expected))
         return fn
+
     return register
 
 
@@ -142,6 +144,7 @@ def closure_reads_and_writes(a):
         nonlocal n
         n += 1
         return v * n
+
     return g(a), g(a), n
 
 
@@ -150,7 +153,9 @@ def nested_functions(a):
     def outer(v):
         def inner(w):
             return w + 1
+
         return inner(inner(v))
+
     return outer(a)
 
 
@@ -158,6 +163,7 @@ def nested_functions(a):
 def recursion(a, n=3):
     def go(v, k):
         return v if k == 0 else go(v + 1, k - 1)
+
     return go(a, n)
 
 
@@ -165,6 +171,7 @@ def twice(fn):
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):
         return fn(fn(*args, **kwargs))
+
     return wrapper
 
 
@@ -187,6 +194,7 @@ def partial_application(a):
 def keyword_only(a):
     def g(v, /, w, *, s):
         return v * w + s
+
     return g(a, w=2, s=3)
 
 
@@ -194,6 +202,7 @@ def keyword_only(a):
 def function_argument(a):
     def apply(f, v):
         return f(f(v))
+
     return apply(lambda v: v + 1, a)
 
 
@@ -370,15 +379,37 @@ def iteration_builtins(a):
 
 @case(X, ops=2)
 def number_builtins(a):
-    return a + min(3, 1) + max([1, 5], key=lambda v: -v), any([0, 1]), all([]), divmod(7, 2), round(2.567, 1), pow(2, 3), \
-        abs(-3), \
-        int("4"), float("1.5"), bool([]), str(3), hash(1), ord("a"), chr(98)
+    return (
+        a + min(3, 1) + max([1, 5], key=lambda v: -v),
+        any([0, 1]),
+        all([]),
+        divmod(7, 2),
+        round(2.567, 1),
+        pow(2, 3),
+        abs(-3),
+        int("4"),
+        float("1.5"),
+        bool([]),
+        str(3),
+        hash(1),
+        ord("a"),
+        chr(98),
+    )
 
 
 @case(X, ops=1)
 def type_builtins(a):
-    return a + isinstance(a, torch.Tensor), isinstance(1, (int, str)), hasattr(a, "shape"), hasattr(a, "nothing"), \
-        getattr(a, "missing", 3), int is int, callable(len), issubclass(bool, int), type(a) is torch.Tensor
+    return (
+        a + isinstance(a, torch.Tensor),
+        isinstance(1, (int, str)),
+        hasattr(a, "shape"),
+        hasattr(a, "nothing"),
+        getattr(a, "missing", 3),
+        int is int,
+        callable(len),
+        issubclass(bool, int),
+        type(a) is torch.Tensor,
+    )
 
 
 @case(X, ops=2)
@@ -386,8 +417,14 @@ def itertools_functions(a):
     out = a
     for i in itertools.chain([1], (2,)):
         out = out + i
-    return out, list(itertools.islice(itertools.count(3), 2)), list(itertools.product([1, 2], "a")), \
-        list(itertools.repeat(0, 2)), list(itertools.accumulate([1, 2, 3])), list(itertools.combinations([1, 2, 3], 2))
+    return (
+        out,
+        list(itertools.islice(itertools.count(3), 2)),
+        list(itertools.product([1, 2], "a")),
+        list(itertools.repeat(0, 2)),
+        list(itertools.accumulate([1, 2, 3])),
+        list(itertools.combinations([1, 2, 3], 2)),
+    )
 
 
 @case(X, ops=1)
@@ -446,6 +483,7 @@ def raise_and_catch(a):
 def exceptions_cross_calls(a):
     def fails(d):
         return d["missing"]
+
     try:
         fails({})
     except KeyError as error:
@@ -472,6 +510,7 @@ def generator_function(a):
         for i in range(3):
             yield i
         return 9
+
     return [a * i for i in numbers()]
 
 
@@ -489,6 +528,7 @@ def generator_delegation(a):
     def outer():
         r = yield from inner()
         yield r, 2
+
     return a + 1, list(outer())
 
 
@@ -498,6 +538,7 @@ def generator_send(a):
         got = 0
         while True:
             got = yield got
+
     g = echo()
     next(g)
     return a + g.send(4), g.send(5)
@@ -553,6 +594,7 @@ def context_manager_class(a):
 def import_inside(a):
     import math as m
     from operator import neg
+
     return a * m.pi, neg(3)
 
 
@@ -819,6 +861,7 @@ def test_root_closure():
         nonlocal n
         n = 3
         seen.clear()
+
     check(fn, X, ops=1, reset=back)
 
 

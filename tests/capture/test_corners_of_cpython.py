@@ -203,6 +203,7 @@ def shadows_a_free_variable(xs):
 
     def inner():
         return [(b, cut(b)) for b in xs], b
+
     return inner()
 
 
@@ -219,6 +220,7 @@ def makes_cells_of_a_free_name(xs):
     def inner():
         made = [(cut(b), lambda: b)[1] for b in xs]
         return [(b, cut(b)) for b in xs], [f() for f in made], b
+
     return inner()
 
 
@@ -234,6 +236,7 @@ def shadows_and_raises(xs):
 def shadows_what_has_no_value(xs):
     def k():
         return b
+
     r = [cut(b) for b in xs]
     text = told(k)
     b = 3
@@ -245,8 +248,18 @@ def cut(b):
     return b
 
 
-@pytest.mark.parametrize("program", [shadows_a_cell, shadows_twice, shadows_a_free_variable, makes_cells_and_shadows,
-                                     makes_cells_of_a_free_name, shadows_and_raises, shadows_what_has_no_value])
+@pytest.mark.parametrize(
+    "program",
+    [
+        shadows_a_cell,
+        shadows_twice,
+        shadows_a_free_variable,
+        makes_cells_and_shadows,
+        makes_cells_of_a_free_name,
+        shadows_and_raises,
+        shadows_what_has_no_value,
+    ],
+)
 def test_comprehensions_over_names_of_cells(program):
     counters.reset()
     with config.patch(strict=True):

@@ -31,12 +31,14 @@ class Rows(Function):
 @pytest.mark.parametrize("factor", ["number", "tensor"])
 def test_an_argument_that_comes_back_unrecorded_has_no_history(backend, factor):
     """A write into it is none of what the argument was made by."""
+
     def f(x, y):
         b = x * 1
         with torch.no_grad():
             v = Same.apply(b)
         v.mul_(2 if factor == "number" else y[0])
         return (v * 2).sum() + (b * 3).sum(), v is b
+
     compiled = f if backend is None else torch.compile(f, backend=backend)
     for _ in range(2):
         x, y = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor([2.0], requires_grad=True)
@@ -52,6 +54,7 @@ def test_an_argument_without_gradient_that_comes_back_is_a_view(backend):
         v = Same.apply(x)
         v.mul_(y)
         return v
+
     compiled = f if backend is None else torch.compile(f, backend=backend)
     with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
         compiled(torch.ones(3), torch.tensor(2.0, requires_grad=True))
@@ -65,12 +68,13 @@ def test_a_custom_view_ends_where_its_base_is_written(function, backend):
         v = function.apply(b)
         b.mul_(y)
         return (v * 2).sum() + (b * 3).sum()
+
     compiled = f if backend is None else torch.compile(f, backend=backend)
     for _ in range(2):
         x = torch.ones(3, requires_grad=True)
         with pytest.raises(RuntimeError, match="is a view and its base or another view of its base has been modified"):
             compiled(x, torch.tensor(2.0, requires_grad=True)).backward()
-    v = function.apply(x * 1)                                       # without a write it is a view like any other
+    v = function.apply(x * 1)  # without a write it is a view like any other
     (v * 2).sum().backward()
     assert x.grad.tolist() == [6.0] * 3
 
@@ -90,8 +94,11 @@ class Both(Function):
 
 
 CALLERS = {
-    "alone": lambda a, b: Both.apply(a * 2, b)[1] * 1, "both": lambda a, b: sum(Both.apply(a * 2, b * 1)), "twice": lambda a, b: Both.apply(a, a)[1].sin(),
-    "of one value twice": lambda a, b: (lambda u: Both.apply(u, u)[1] * b)(a * 2), "leaf": lambda a, b: Both.apply(a, b)[1] * 2,
+    "alone": lambda a, b: Both.apply(a * 2, b)[1] * 1,
+    "both": lambda a, b: sum(Both.apply(a * 2, b * 1)),
+    "twice": lambda a, b: Both.apply(a, a)[1].sin(),
+    "of one value twice": lambda a, b: (lambda u: Both.apply(u, u)[1] * b)(a * 2),
+    "leaf": lambda a, b: Both.apply(a, b)[1] * 2,
 }
 
 

@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mode does not
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
 from doors_support import Recorder, hooked, renamed
 
 from flambeau.capture import _capture as native
@@ -32,9 +32,18 @@ def wrapper_of(function, **how):
 
 # -- binding
 
-SIGNATURES = ["", "a", "a, b=2", "a, /, b, *, c", "*args", "**kw", "a, *args, k=3, **kw",
-              "a, b=1, /, c=2, *, d, e=4, **kw",
-              "a, b, c=3, *args, **kw", "a, *, k=1"]
+SIGNATURES = [
+    "",
+    "a",
+    "a, b=2",
+    "a, /, b, *, c",
+    "*args",
+    "**kw",
+    "a, *args, k=3, **kw",
+    "a, b=1, /, c=2, *, d, e=4, **kw",
+    "a, b, c=3, *args, **kw",
+    "a, *, k=1",
+]
 
 
 @pytest.mark.parametrize("signature", SIGNATURES)
@@ -96,6 +105,7 @@ def test_methods_and_attributes():
 
 
 # -- lookup
+
 
 def test_hits_misses_and_order_of_entries():
     wrapper = wrapper_of(lambda a: ("old", a), guard=by_value)
@@ -173,6 +183,7 @@ def test_hit_runs_with_the_hook_off():
 
 def test_break_instruction_runs_with_the_hook_on():
     """Generated code asks for the hook around one call."""
+
     def inner():
         return "old"
 
@@ -180,11 +191,14 @@ def test_break_instruction_runs_with_the_hook_on():
         return "old"
 
     space = {"on": native.hook_on, "off": native.hook_off, "inner": inner, "mode": native.mode}
-    exec("def generated():\n    before = inner(); on(); during = inner(); off()\n"
-         "    return before, during, inner(), mode()", space)
+    exec(
+        "def generated():\n    before = inner(); on(); during = inner(); off()\n    return before, during, inner(), mode()", space
+    )
     original = eval("lambda: 'old'", space)
-    cache = Recorder(wanted=lambda code: code.co_name == "inner", make=lambda code:
-                     space["generated"].__code__ if code.co_name == "<lambda>" else renamed(code, {"old": "new"}))
+    cache = Recorder(
+        wanted=lambda code: code.co_name == "inner",
+        make=lambda code: space["generated"].__code__ if code.co_name == "<lambda>" else renamed(code, {"old": "new"}),
+    )
     wrapper = native.Wrapper(cache, original)
     assert wrapper() == wrapper() == ("old", "new", "old", "off")
     native.hook_on()
@@ -197,8 +211,9 @@ def test_an_exception_under_the_hook_restores_the_state():
 
     space = {"on": native.hook_on, "inner": inner}
     exec("def generated():\n    on()\n    inner()", space)
-    wrapper = native.Wrapper(Recorder(make=lambda code: space["generated"].__code__ if code.co_name == "<lambda>" else code),
-                             eval("lambda: 0", space))
+    wrapper = native.Wrapper(
+        Recorder(make=lambda code: space["generated"].__code__ if code.co_name == "<lambda>" else code), eval("lambda: 0", space)
+    )
     for _ in range(2):
         with pytest.raises(KeyError):
             wrapper()
@@ -226,6 +241,7 @@ def test_capturing_special_state_and_tracers_mean_plain():
 
 # -- direct calls
 
+
 def direct(function, direct_call, inputs, output=None):
     wrapper = wrapper_of(function)
     tree = native.GuardTree()
@@ -242,10 +258,19 @@ def test_direct_gets_its_inputs_from_the_tree():
     assert wrapper(1, 2, {"w": weight}) == (weight, 1, weight) and seen == [(weight, 1, weight)]
 
 
-@pytest.mark.parametrize("output, expected", [
-    (None, [10, 20]), (0, 10), (-1, 20), (("tuple", [1, 0]), (20, 10)), (("list", [("tuple", []), 0]), [(), 10]),
-    (("dict", ["a", 2], [0, ("input", 0)]), {"a": 10, 2: "x"}), (("const", "c"), "c"),
-    (("tuple", [("input", 1), ("const", None)]), ("y", None))])
+@pytest.mark.parametrize(
+    "output, expected",
+    [
+        (None, [10, 20]),
+        (0, 10),
+        (-1, 20),
+        (("tuple", [1, 0]), (20, 10)),
+        (("list", [("tuple", []), 0]), [(), 10]),
+        (("dict", ["a", 2], [0, ("input", 0)]), {"a": 10, 2: "x"}),
+        (("const", "c"), "c"),
+        (("tuple", [("input", 1), ("const", None)]), ("y", None)),
+    ],
+)
 def test_outputs_are_built_as_described(output, expected):
     wrapper = direct(lambda a, b: None, lambda *inputs: [10, 20], [("a",), ("b",)], output)
     assert wrapper("x", "y") == expected
@@ -286,8 +311,7 @@ def test_failed_check_runs_the_original():
     def raises(a):
         raise CheckFailed("index")
 
-    wrapper = native.Wrapper(Recorder(make=lambda code: raises.__code__), eval("lambda a: a",
-        {"CheckFailed": CheckFailed}))
+    wrapper = native.Wrapper(Recorder(make=lambda code: raises.__code__), eval("lambda a: a", {"CheckFailed": CheckFailed}))
     assert wrapper(5) == 5 == wrapper(a=5)
 
 
@@ -300,6 +324,7 @@ def test_other_errors_of_direct_calls_are_errors():
 
 
 # -- resume points
+
 
 def test_resume_hits_and_plain():
     cache = Recorder()
@@ -320,11 +345,12 @@ def test_resume_takes_cells():
             nonlocal x
             x += a
             return "old", x
+
         return code
 
     inner = outer(10)
     cell = inner.__closure__[0]
-    cache = Recorder()                   # doors hold their cache weakly
+    cache = Recorder()  # doors hold their cache weakly
     resume = native.Resume(cache, inner.__code__, globals())
     assert resume(1, cell) == ("new", 11) and resume(2, cell) == ("new", 13) and cell.cell_contents == 13
     with pytest.raises(TypeError, match="cells"):
@@ -336,8 +362,10 @@ def countdown(steps):
     cache = Recorder(make=lambda code: code)
     space = {"depths": [], "sys": sys}
     exec("def depth():\n    n, f = 0, sys._getframe()\n    while f: n, f = n + 1, f.f_back\n    return n", space)
-    exec("def resume_code(n, total):\n    depths.append(depth())\n"
-         "    return again(n - 1, total + n) if n else ('end', total)", space)
+    exec(
+        "def resume_code(n, total):\n    depths.append(depth())\n    return again(n - 1, total + n) if n else ('end', total)",
+        space,
+    )
     exec("def prefix(n):\n    return again(n, 0)", space)
     space["again"] = native.Resume(cache, space["resume_code"].__code__, space)
     wrapper = native.Wrapper(cache, space["prefix"])
@@ -387,10 +415,11 @@ def test_resume_doors_are_shared_by_key_and_outlive_nothing():
     gone = weakref.ref(caches.pop())
     gc.collect()
     assert gone() is None and resume.cache is None
-    assert resume(1) == ("old", 1)       # without a compiled object it is a plain continuation
+    assert resume(1) == ("old", 1)  # without a compiled object it is a plain continuation
 
 
 # -- memory and threads
+
 
 def test_everything_dies_with_the_wrapper():
     class Held:

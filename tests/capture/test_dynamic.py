@@ -58,6 +58,7 @@ def test_mark_dynamic():
 def test_branch_on_size_is_guarded():
     def fn(a):
         return a * 2 if a.shape[0] > 5 else a * 3
+
     _, seen = run(fn, (x(4, 3),), (x(3, 3),), (x(8, 3),), (x(9, 3),), (x(2, 3),), dynamic=True)
     assert seen["graphs"] == 2
 
@@ -65,6 +66,7 @@ def test_branch_on_size_is_guarded():
 def test_divisibility_is_guarded():
     def fn(a):
         return a * 2 if a.shape[0] % 2 == 0 else a * 3
+
     _, seen = run(fn, (x(4, 3),), (x(5, 3),), (x(8, 3),), (x(7, 3),), dynamic=True)
     assert seen["graphs"] == 2
 
@@ -78,6 +80,7 @@ def test_views_with_symbols():
     def fn(a):
         n, m = a.shape
         return a.reshape(m * n).view(n, m).t().reshape(-1), a[: n // 2]
+
     _, seen = run(fn, (x(4, 6),), (x(8, 6),), (x(10, 2),), dynamic=True)
     assert seen["graphs"] <= 2
 
@@ -92,15 +95,18 @@ def test_strides_of_one_element_mean_nothing():
 
 def test_settled_sizes_reach_symbolic_floats():
     """The correction 1 / (n - 1) is made from sizes before one of them becomes a number."""
+
     def fn(a):
         scale = 1.0 / (a.numel() - 1)
         return [a[k] * scale for k in range(a.shape[0])]
+
     run(fn, (x(3, 4),), (x(3, 5),), (x(3, 9),), dynamic=True)
 
 
 def test_sizes_are_returned():
     def fn(a):
         return a + 1, a.shape[0] * 2 + 1, a.shape, f"{a.shape[1]}"
+
     run(fn, (x(4, 3),), (x(5, 3),), (x(6, 3),))
 
 
@@ -110,6 +116,7 @@ def test_loop_over_a_size_specialises():
         for i in range(a.shape[0]):
             out = out + i
         return out
+
     run(fn, (x(2, 3),), (x(4, 3),), (x(2, 3),))
 
 
@@ -121,6 +128,7 @@ def test_int_argument_becomes_symbolic():
 def test_equal_sizes_are_guarded():
     def fn(a, b):
         return a + b
+
     run(fn, (x(4, 3), x(4, 3)), (x(5, 3), x(5, 3)), (x(6, 3), x(1, 3)), (x(7, 3), x(7, 3)), dynamic=True)
 
 
@@ -132,12 +140,14 @@ def test_dtype_and_rank_are_guarded():
 def test_strides_are_guarded():
     def fn(a):
         return a + 1 if a.is_contiguous() else a + 2
+
     run(fn, (x(4, 3),), (x(3, 4).t(),), (x(4, 3),))
 
 
 def test_requires_grad_and_grad_mode_are_guarded():
     def fn(a):
         return a * 2
+
     a = torch.ones(2, 3, requires_grad=True)
     counters.reset()
     compiled = torch.compile(fn, backend=Recording())
@@ -150,6 +160,7 @@ def test_requires_grad_and_grad_mode_are_guarded():
 def test_constants_are_guarded():
     def fn(a, flag, name):
         return a + 1 if flag and name == "add" else a * 2
+
     _, seen = run(fn, (x(2), True, "add"), (x(2), False, "add"), (x(2), True, "other"), (x(2), True, "add"))
     assert seen["graphs"] == 3
 
@@ -157,6 +168,7 @@ def test_constants_are_guarded():
 def test_none_against_tensor():
     def fn(a, b=None):
         return a if b is None else a + b
+
     counters.reset()
     compiled = torch.compile(fn, backend=Recording())
     a = x(2)
@@ -169,6 +181,7 @@ def test_containers_are_guarded():
         for v in items[1:]:
             total = total + v
         return total * d["k"]
+
     a = x(2)
     run(fn, ([a, a], {"k": 1}), ([a, a, a], {"k": 1}), ([a, a], {"k": 2}), ([a, x(2)], {"k": 1, "z": 0}), ([a, a], {"k": 1}))
 
@@ -178,15 +191,18 @@ def test_dict_keys_are_guarded():
         for value in d.values():
             a = a * value
         return a + len(d)
+
     a = x(2)
     run(fn, (a, {"k": 2.0}), (a, {"k": 2.0, "z": 3.0}), (a, {"z": 2.0}), (a, {}), (a, {"k": 2.0}))
 
 
 def test_shared_memory_of_inputs_is_guarded():
     """Two tensor objects over the same bytes: a write to one shows in the other."""
+
     def fn(a, b):
         a.add_(1)
         return a * b
+
     compiled = torch.compile(fn, backend="aot_eager")
     start = x(4)
     for other in (lambda a: start * 1.0, lambda a: a.view(4), lambda a: start * 1.0):
@@ -198,6 +214,7 @@ def test_identity_of_inputs_is_guarded():
     def fn(a, b):
         a.add_(1)
         return a + b
+
     a = x(2)
     for order in (((a.clone(), a.clone()), "same"), ("same", (a.clone(), a.clone()))):
         compiled = torch.compile(fn, backend=Recording())
@@ -244,6 +261,7 @@ def test_fresh_closures_do_not_recompile():
 
     def make(n):
         return lambda v: v * n
+
     a = x(2)
     _, seen = run(fn, (make(3), a), (make(3), a), (make(3), a))
     assert seen["graphs"] == 1
@@ -255,6 +273,7 @@ def test_closure_contents_are_guarded():
 
     def make(n):
         return lambda v: v * n
+
     a = x(2)
     run(fn, (make("3" and 3.5), a), (make(4.5), a), (make(3.5), a))
 
@@ -262,6 +281,7 @@ def test_closure_contents_are_guarded():
 def test_marked_dimension_that_is_one_number_is_an_error():
     def fn(a):
         return a * 2 if a.shape[0] == 4 else a
+
     a = x(4, 3)
     torch.compiler.mark_dynamic(a, 0)
     with pytest.raises(ConstraintViolation, match=r"a.size\(0\) was marked dynamic, but it is always 4 here.*s0 == 4"):
@@ -278,6 +298,7 @@ def test_marked_dimension_that_is_one_number_is_an_error():
 def test_range_of_a_mark_is_relied_on_and_guarded():
     def fn(a):
         return a * 2 if a.shape[0] <= 10 else a * 3
+
     a, b = x(4, 3), x(50, 3)
     torch.compiler.mark_dynamic(a, 0, min=2, max=8)
     torch.compiler.mark_dynamic(b, 0, min=2, max=8)
@@ -290,7 +311,8 @@ def test_range_of_a_mark_is_relied_on_and_guarded():
 def test_numbers_beyond_64_bits_are_constants():
     def fn(a, n):
         return a + n % 7 if n * n > 10 else a
-    run(fn, *((x(3), n) for n in (5, 6, 2 ** 31, 2 ** 40, 2 ** 62, 2 ** 70)))
+
+    run(fn, *((x(3), n) for n in (5, 6, 2**31, 2**40, 2**62, 2**70)))
 
 
 def test_whole_numbers_from_symbolic_ones():
@@ -298,14 +320,19 @@ def test_whole_numbers_from_symbolic_ones():
         n = a.shape[0]
         halves = int(n / 2), math.floor(n / 3), math.ceil(n / 2), divmod(n, 3), divmod(20, n), ~n
         return a[: int(n / 2)] * math.sqrt(n), halves, math.log(n) + math.exp(n / 8) + math.tanh(n)
+
     _, seen = run(fn, *((x(n, 2),) for n in (8, 9, 10, 17, 11)), dynamic=True)
     assert seen["graphs"] == 1
 
 
 ERRORS = {
-    "product": (lambda a, n: a @ a, lambda e: str(e)), "view": (lambda a, n: a.view(7, n + 9), str), "sum": (lambda a, n: a + torch.ones(n + 1, 2), repr),
-    "index": (lambda a, n: a[n + 1], lambda e: e.args[0]), "cat": (lambda a, n: torch.cat([a, torch.ones(2, 3, 4)]), lambda e: f"{e}"),
-    "number": (lambda a, n: torch.ones(n)[n], lambda e: str(e).upper()), "product of both": (lambda a, n: a.t() @ a.t(), lambda e: (str(e), len(str(e)))),
+    "product": (lambda a, n: a @ a, lambda e: str(e)),
+    "view": (lambda a, n: a.view(7, n + 9), str),
+    "sum": (lambda a, n: a + torch.ones(n + 1, 2), repr),
+    "index": (lambda a, n: a[n + 1], lambda e: e.args[0]),
+    "cat": (lambda a, n: torch.cat([a, torch.ones(2, 3, 4)]), lambda e: f"{e}"),
+    "number": (lambda a, n: torch.ones(n)[n], lambda e: str(e).upper()),
+    "product of both": (lambda a, n: a.t() @ a.t(), lambda e: (str(e), len(str(e)))),
 }
 
 
@@ -318,6 +345,7 @@ def test_texts_of_errors_tell_the_sizes_of_each_call(name):
             return act(a, a.shape[0])
         except (RuntimeError, IndexError) as error:
             return tell(error), a * 2
+
     compiled = torch.compile(fn, backend="eager")
     for n in (3, 4, 5, 12):
         (told, doubled), (wanted, plain) = compiled(x(n, n + 2)), fn(x(n, n + 2))

@@ -40,13 +40,22 @@ def story(error, depth=0):
     """All there is to see of an exception and of those it came from."""
     if error is None or depth > 6:
         return None
-    arguments = [a.tolist() if isinstance(a, torch.Tensor) else repr(a) if not isinstance(a, BaseException) else str(a)
-                 for a in error.args]
+    arguments = [
+        a.tolist() if isinstance(a, torch.Tensor) else repr(a) if not isinstance(a, BaseException) else str(a) for a in error.args
+    ]
     attributes = {k: repr(v) for k, v in vars(error).items()}
     special = [repr(getattr(error, name, None)) for name in ("name", "errno", "value", "code", "exceptions")]
-    return {"type": f"{type(error).__module__}.{type(error).__name__}", "text": str(error), "args": arguments, "lines": lines(error),
-            "attributes": attributes, "special": special, "suppressed": error.__suppress_context__,
-            "cause": story(error.__cause__, depth + 1), "context": story(error.__context__, depth + 1)}
+    return {
+        "type": f"{type(error).__module__}.{type(error).__name__}",
+        "text": str(error),
+        "args": arguments,
+        "lines": lines(error),
+        "attributes": attributes,
+        "special": special,
+        "suppressed": error.__suppress_context__,
+        "cause": story(error.__cause__, depth + 1),
+        "context": story(error.__context__, depth + 1),
+    }
 
 
 def told(value):
@@ -123,11 +132,13 @@ def nothing_of_it(error, a, v):
     return type(error).__name__, bool(error)
 
 
-@pytest.mark.parametrize("look, breaks", [(its_text, True), (its_arguments, True), (itself, True), (other_arguments, False),
-                                          (nothing_of_it, False)])
+@pytest.mark.parametrize(
+    "look, breaks", [(its_text, True), (its_arguments, True), (itself, True), (other_arguments, False), (nothing_of_it, False)]
+)
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_texts_that_tell_a_size_are_those_of_each_call(look, breaks, dynamic):
     """Only who looks at such a text breaks the graph, and finds the numbers of this call."""
+
     def f(a, v):
         b = a * v
         try:

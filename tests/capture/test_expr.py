@@ -1,5 +1,4 @@
-"""Index algebra: the canonical form agrees with evaluation, simplification with bounds is sound, text means the same.
-"""
+"""Index algebra: the canonical form agrees with evaluation, simplification with bounds is sound, text means the same."""
 
 import pickle
 
@@ -15,9 +14,7 @@ NAMES = ("a", "b", "n")
 
 def trees(depth=3):
     leaf = st.one_of(st.integers(-9, 9), st.sampled_from(NAMES))
-    return st.recursive(
-        leaf, lambda t: st.tuples(st.sampled_from(["+", "-", "*", "//", "%", "max", "min"]), t, t), max_leaves=7
-    )
+    return st.recursive(leaf, lambda t: st.tuples(st.sampled_from(["+", "-", "*", "//", "%", "max", "min"]), t, t), max_leaves=7)
 
 
 def build(tree, table, high, low):
@@ -93,7 +90,7 @@ def test_substitution_commutes_with_evaluation(tree, inner, values):
 
 def test_equal_polynomials_are_one_object():
     b = var("B")
-    assert (b + 1) ** 2 == b ** 2 + 2 * b + 1 and (b + 1) ** 2 is b ** 2 + 2 * b + 1
+    assert (b + 1) ** 2 == b**2 + 2 * b + 1 and (b + 1) ** 2 is b**2 + 2 * b + 1
     assert b - b == 0 and hash(b - b) == hash(0) and {0: "x"}[b - b] == "x"
     assert const(3) == 3 and int(const(3) + 1) == 4
     assert (b == 1) is False
@@ -145,7 +142,7 @@ def test_simplified_text(text, expected):
 def test_proofs_over_symbols():
     n, m, i, k = var("n"), var("m"), var("i", "index"), var("k", "index")
     bounds = Bounds({"i": (0, n - 1), "k": (0, m - 1)})
-    assert bounds.nonnegative(n * m - 1 - i * m - k)                 # a row-major index stays inside
+    assert bounds.nonnegative(n * m - 1 - i * m - k)  # a row-major index stays inside
     assert not bounds.nonnegative(n * m - 2 - i * m - k)
     assert bounds.less(i // 2, n) and bounds.less(k % 5, 5) and bounds.nonnegative(n * m - n)
     assert not bounds.nonnegative(n - m)
@@ -183,8 +180,7 @@ def test_errors():
 
 def test_arrays_evaluate():
     import numpy as np
+
     i = var("i", "index")
     points = np.arange(12)
-    assert (maximum(i // 4, 1) * 3 + i % 4).evaluate({"i": points}).tolist() == [
-        max(p // 4, 1) * 3 + p % 4 for p in range(12)
-    ]
+    assert (maximum(i // 4, 1) * 3 + i % 4).evaluate({"i": points}).tolist() == [max(p // 4, 1) * 3 + p % 4 for p in range(12)]

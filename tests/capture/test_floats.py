@@ -26,12 +26,23 @@ def compiled_times(fn, calls, backend):
 X = fb.arange(4.0).reshape(2, 2)
 
 
-@pytest.mark.parametrize("fn", [
-    lambda x, v: x * v + v ** 2 - 1 / v, lambda x, v: (x.sum() + v, v * 2, v), lambda x, v: fb.clamp(x, -v, v),
-    lambda x, v: F.layer_norm(x, (2,), eps=v), lambda x, v: fb.full((2,), v), lambda x, v: x.masked_fill(x > 1, v),
-    lambda x, v: fb.tensor([[v, 2], [1, v + 1]]) * x, lambda x, v: fb.tensor(v), lambda x, v: x.half() * v,
-    lambda x, v: fb.addcmul(x, x, x, value=v), lambda x, v: x.lerp(x + 1, v),
-], ids=range(11))
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, v: x * v + v**2 - 1 / v,
+        lambda x, v: (x.sum() + v, v * 2, v),
+        lambda x, v: fb.clamp(x, -v, v),
+        lambda x, v: F.layer_norm(x, (2,), eps=v),
+        lambda x, v: fb.full((2,), v),
+        lambda x, v: x.masked_fill(x > 1, v),
+        lambda x, v: fb.tensor([[v, 2], [1, v + 1]]) * x,
+        lambda x, v: fb.tensor(v),
+        lambda x, v: x.half() * v,
+        lambda x, v: fb.addcmul(x, x, x, value=v),
+        lambda x, v: x.lerp(x + 1, v),
+    ],
+    ids=range(11),
+)
 def test_one_graph_serves_every_further_value(fn, backend):
     assert compiled_times(fn, [(X, 0.25 + 0.37 * i) for i in range(12)], backend) == 2
 
@@ -60,9 +71,22 @@ def test_branches_on_a_symbolic_float(backend):
     assert compiled_times(step, [(X, 0.3 * i) for i in range(50)], backend) == 3
 
 
-@pytest.mark.parametrize("compare", [
-    lambda v: v < 1.0, lambda v: 1.0 < v, lambda v: v <= 1.0, lambda v: 1.0 >= v, lambda v: v == 1.0, lambda v: v != 1.0,
-    lambda v: bool(v), lambda v: not v, lambda v: 0.0 < v < 2.0, lambda v: v is None or v > 1.0], ids=range(10))
+@pytest.mark.parametrize(
+    "compare",
+    [
+        lambda v: v < 1.0,
+        lambda v: 1.0 < v,
+        lambda v: v <= 1.0,
+        lambda v: 1.0 >= v,
+        lambda v: v == 1.0,
+        lambda v: v != 1.0,
+        lambda v: bool(v),
+        lambda v: not v,
+        lambda v: 0.0 < v < 2.0,
+        lambda v: v is None or v > 1.0,
+    ],
+    ids=range(10),
+)
 def test_every_comparison(compare, backend):
     values = [0.0, -0.0, 0.5, 1.0, 1.5, float("nan"), float("inf"), -1.0, 2.0, 3]
     for order in (values, values[::-1], values[3:] + values[:3]):
@@ -85,7 +109,7 @@ def test_attributes_that_the_program_changes(backend):
     holder.rate, holder.count = 1.0, 3
     compiled = fb.compile(step, backend=backend)
     for i in range(12):
-        rate, count = 0.5 ** i, 3 + i
+        rate, count = 0.5**i, 3 + i
         x, seen, number = compiled(X, holder)
         assert x.tolist() == (X * rate).tolist() and (seen, number) == (rate, count)
         assert (holder.rate, holder.count, holder.kept) == (rate * 0.5, count + 1, rate + count)

@@ -57,7 +57,7 @@ def test_a_captured_graph_runs_as_a_graph_module(dynamic):
             (out * torch.arange(float(out.numel())).view_as(out)).sum().backward()
             results.append([out, x.grad, net.scale.grad, net.lin.weight.grad])
         assert all(torch.equal(a, b) for a, b in zip(*results)), rows
-    assert len(texts) == (1 if dynamic else 2)          # fixed sizes, then symbols
+    assert len(texts) == (1 if dynamic else 2)  # fixed sizes, then symbols
     assert "set_grad_enabled(False)" in texts[0][1] and ("x.size(0)" in texts[-1][1])
     assert texts[0][0].startswith("import math")
 
@@ -81,7 +81,7 @@ def test_changes_take_effect_and_writes_are_kept():
         for node in module.graph.nodes:
             if getattr(node.target, "name", "") == "sin":
                 node.target = torch.cos
-        assert not module.graph.eliminate_dead_code()               # an in-place op without readers has an effect
+        assert not module.graph.eliminate_dead_code()  # an in-place op without readers has an effect
         module.recompile()
         return module
 
@@ -121,8 +121,10 @@ def test_to_folder_is_a_package(tmp_path):
     traced.to_folder(tmp_path / "net", "Stored")
     torch.save(torch.ones(3, 4), tmp_path / "x.pt")
     torch.save(traced(torch.ones(3, 4)).detach(), tmp_path / "out.pt")
-    code = "import flambeau as torch; from net import Stored; m = Stored().eval(); x = torch.load('x.pt'); " \
-           "assert torch.equal(m(x), torch.load('out.pt'))"
+    code = (
+        "import flambeau as torch; from net import Stored; m = Stored().eval(); x = torch.load('x.pt'); "
+        "assert torch.equal(m(x), torch.load('out.pt'))"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -145,7 +147,7 @@ def test_assertions_on_proxies():
     class Asserting(fx.Tracer):
         trace_asserts = True
 
-    space = {}                                      # pytest would rewrite an assertion of this file
+    space = {}  # pytest would rewrite an assertion of this file
     exec("def program(x):\n    assert x.sum() > 0\n    return x + 1", space)
     module = fx.GraphModule({}, Asserting().trace(space["program"]))
     assert torch.equal(module(torch.ones(2)), torch.full((2,), 2.0))
@@ -159,4 +161,5 @@ def test_a_trace_leaves_everything_as_it_was():
         fx.symbolic_trace(lambda x: 1 if x else 2)
     assert (nn.Module.__call__, nn.Module.__getattr__) == before and not fx._symbolic_trace.is_fx_tracing()
     import math
+
     assert math.sqrt(4) == 2 and not hasattr(math.sqrt, "__fx_recorded__")

@@ -133,8 +133,14 @@ def test_captured(fn, dynamic):
 def test_what_is_inside_is_guarded():
     compiled = torch.compile(lambda x, d, s: x * d["k"] + s[1] + len(s), backend="eager")
     x = torch.ones(2)
-    for d, s in ((Defaults(k=2), Stack([1, 2])), (Defaults(k=3), Stack([1, 2])), (Defaults(k=3), Stack([1, 5])),
-                 (Defaults(k=3), Stack([1, 5, 6])), (Defaults(), Stack([1, 5, 6])), ({"k": 9}, [3, 4])):
+    for d, s in (
+        (Defaults(k=2), Stack([1, 2])),
+        (Defaults(k=3), Stack([1, 2])),
+        (Defaults(k=3), Stack([1, 5])),
+        (Defaults(k=3), Stack([1, 5, 6])),
+        (Defaults(), Stack([1, 5, 6])),
+        ({"k": 9}, [3, 4]),
+    ):
         assert compiled(x, d, s).tolist() == (x * d["k"] + s[1] + len(s)).tolist()
 
 
@@ -144,6 +150,7 @@ def test_a_method_that_stores_is_called_once_a_call():
         made = Logged()
         made["b"] = x
         return d, made
+
     counters.reset()
     compiled = torch.compile(fn, backend="eager")
     for _ in range(2):
@@ -185,6 +192,7 @@ def named_later(a):
 
 def test_a_written_dictionary_with_a_name_for_a_key():
     """Nobody has asked for its keys when the graph's result is described."""
+
     def f(a):
         return {"a": a, named_later.__name__: a + 1}, [a * 2]
 
@@ -193,11 +201,29 @@ def test_a_written_dictionary_with_a_name_for_a_key():
     assert list(found[0]) == ["a", "named_later"] and found[0]["named_later"].tolist() == [2] * 3
 
 
-MERGED = ("h |= {('e', i)}", "h |= [('e', i), ('f', x)]", "h |= ((k, i) for k in 'ab')", "h |= zip('ab', [1, 2])", "h |= h.items()", "h |= {'e': i}",
-          "h |= Counter('aa')", "h |= 5", "h = h | {'e': i}", "h = {'e': i} | h", "h = h | OrderedDict(e=i)", "h = OrderedDict(e=i) | h",
-          "h = defaultdict(int, e=1) | h", "h = h | defaultdict(list, e=1)", "h = h | Counter('aa')")
-KINDS = {"dict": lambda: dict(n=1), "defaultdict": lambda: collections.defaultdict(int, n=1), "OrderedDict": lambda: collections.OrderedDict(n=1),
-         "Counter": lambda: collections.Counter(n=1)}
+MERGED = (
+    "h |= {('e', i)}",
+    "h |= [('e', i), ('f', x)]",
+    "h |= ((k, i) for k in 'ab')",
+    "h |= zip('ab', [1, 2])",
+    "h |= h.items()",
+    "h |= {'e': i}",
+    "h |= Counter('aa')",
+    "h |= 5",
+    "h = h | {'e': i}",
+    "h = {'e': i} | h",
+    "h = h | OrderedDict(e=i)",
+    "h = OrderedDict(e=i) | h",
+    "h = defaultdict(int, e=1) | h",
+    "h = h | defaultdict(list, e=1)",
+    "h = h | Counter('aa')",
+)
+KINDS = {
+    "dict": lambda: dict(n=1),
+    "defaultdict": lambda: collections.defaultdict(int, n=1),
+    "OrderedDict": lambda: collections.OrderedDict(n=1),
+    "Counter": lambda: collections.Counter(n=1),
+}
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["outside", "own"])
@@ -205,8 +231,11 @@ KINDS = {"dict": lambda: dict(n=1), "defaultdict": lambda: collections.defaultdi
 @pytest.mark.parametrize("line", MERGED)
 def test_merged_dictionaries_have_the_class_that_python_gives_them(line, kind, own):
     scope = {**vars(collections), "make": KINDS[kind]}
-    exec(f"def f(x, h, i):\n    h = make() if {own} else h\n    g = h\n    try:\n        {line}\n    except (TypeError, AttributeError) as error:\n"
-         "        h = type(error).__name__\n    return x * 2, h, g is h, getattr(h, 'default_factory', None)", scope)
+    exec(
+        f"def f(x, h, i):\n    h = make() if {own} else h\n    g = h\n    try:\n        {line}\n    except (TypeError, AttributeError) as error:\n"
+        "        h = type(error).__name__\n    return x * 2, h, g is h, getattr(h, 'default_factory', None)",
+        scope,
+    )
     compiled = torch.compile(scope["f"], backend="eager")
     for i in (1, 2, 3):
         one, other = KINDS[kind](), KINDS[kind]()

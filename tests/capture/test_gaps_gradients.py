@@ -83,8 +83,11 @@ class Linear(Function):
     @staticmethod
     def backward(ctx, g):
         x, w = ctx.saved_tensors
-        return (g @ w if ctx.needs_input_grad[0] else None, g.t() @ x if ctx.needs_input_grad[1] else None,
-                g.sum(0) if ctx.needs_input_grad[2] else None)
+        return (
+            g @ w if ctx.needs_input_grad[0] else None,
+            g.t() @ x if ctx.needs_input_grad[1] else None,
+            g.sum(0) if ctx.needs_input_grad[2] else None,
+        )
 
 
 class Greatest(Function):
@@ -168,9 +171,13 @@ PROGRAMS = {
     "linear": lambda x: Linear.apply(x, weight, torch.ones(5)).relu(),
     "greatest": lambda x: Greatest.apply(x)[0] * 2,
 }
-CUT = {"side effect": (lambda x: Loud.apply(x) + 1, "backward"), "written": (lambda x: Writing.apply(x) + 1, "backward"),
-       "dirty": (lambda x: Dirty.apply(x * 1) + 1, "backward"), "view returned": (lambda x: Reverse.apply(x, 2.0), "hidden alias"),
-       "view written": (lambda x: Reverse.apply(x * 2, 2.0).clone().add_(1) + 0 * Reverse.apply(x, 1.0), None)}
+CUT = {
+    "side effect": (lambda x: Loud.apply(x) + 1, "backward"),
+    "written": (lambda x: Writing.apply(x) + 1, "backward"),
+    "dirty": (lambda x: Dirty.apply(x * 1) + 1, "backward"),
+    "view returned": (lambda x: Reverse.apply(x, 2.0), "hidden alias"),
+    "view written": (lambda x: Reverse.apply(x * 2, 2.0).clone().add_(1) + 0 * Reverse.apply(x, 1.0), None),
+}
 
 
 def gradients(fn, x, order: int):
@@ -192,7 +199,9 @@ def same(first, second):
 
 
 CASES = [(name, *how) for name in PROGRAMS for how in (("eager", None), ("aot_eager", True))]
-CASES += [(name, "inductor", name == "several") for name in ("chain", "several", "view", "linear", "greatest")]   # C++ takes its time
+CASES += [
+    (name, "inductor", name == "several") for name in ("chain", "several", "view", "linear", "greatest")
+]  # C++ takes its time
 
 
 @pytest.mark.parametrize("name, backend, dynamic", CASES)
@@ -293,8 +302,10 @@ def decorated(manager):
         @manager()
         def inner(x):
             return x * 2
+
         y = inner(x)
         return y.requires_grad, x * 3
+
     return fn
 
 
@@ -306,16 +317,23 @@ def test_managers_that_decorate_inside(manager, outer):
     def within(x):
         with outer():
             return fn(x), x * 4
+
     check(within, torch.ones(3, requires_grad=True))
 
 
 # -- tensors that a backward makes of numbers ----------------------------------------------------------------------------------
 
 MADE_OF_NUMBERS = {
-    "tensor": lambda g: torch.tensor(2.0) * g, "new_tensor": lambda g: g.new_tensor(3.0) * g, "as_tensor": lambda g: torch.as_tensor(1.5) * g,
-    "list": lambda g: torch.tensor([1.0, 2.0, 4.0]) * g, "alone": lambda g: torch.tensor([1.0, 2.0, 4.0]), "full": lambda g: torch.full((3,), 2.0) * g,
-    "double": lambda g: (torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64) * g).float(), "twice": lambda g: torch.tensor(2.0) * g + torch.tensor(2.0),
-    "index": lambda g: g[torch.tensor([2, 0, 1])], "mask": lambda g: torch.where(torch.tensor([True, False, True]), g, -g),
+    "tensor": lambda g: torch.tensor(2.0) * g,
+    "new_tensor": lambda g: g.new_tensor(3.0) * g,
+    "as_tensor": lambda g: torch.as_tensor(1.5) * g,
+    "list": lambda g: torch.tensor([1.0, 2.0, 4.0]) * g,
+    "alone": lambda g: torch.tensor([1.0, 2.0, 4.0]),
+    "full": lambda g: torch.full((3,), 2.0) * g,
+    "double": lambda g: (torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64) * g).float(),
+    "twice": lambda g: torch.tensor(2.0) * g + torch.tensor(2.0),
+    "index": lambda g: g[torch.tensor([2, 0, 1])],
+    "mask": lambda g: torch.where(torch.tensor([True, False, True]), g, -g),
 }
 
 
@@ -334,6 +352,7 @@ def test_tensors_that_a_backward_makes_are_saved(name, backend):
         def backward(ctx, g):
             (t,) = ctx.saved_tensors
             return make(g), g * t
+
     counters.reset()
     f = lambda x, y: Scaled.apply(x * 2, y).sin()
     compiled = torch.compile(f, backend=backend, fullgraph=True)
@@ -362,16 +381,26 @@ def shown(found):
     return (found.tolist(), found.requires_grad, found.is_leaf) if isinstance(found, torch.Tensor) else found
 
 
-WRITTEN = {"leaf": leaf, "of a leaf": lambda: leaf().view(-1), "of a view of a leaf": lambda: leaf().view(-1)[:2],
-           "computed": lambda: leaf() * 2, "of a computed": lambda: (leaf() * 2).view(-1), "detached": lambda: leaf().detach(),
-           "without gradients": lambda: torch.ones(3), "of such": lambda: torch.ones(3)[:2], "unrecorded": lambda: unrecorded(leaf()),
-           "one of several": lambda: (leaf() * 2).split(2)[0], "one of several of a leaf": lambda: leaf().view(3, 1).unbind()[0]}
+WRITTEN = {
+    "leaf": leaf,
+    "of a leaf": lambda: leaf().view(-1),
+    "of a view of a leaf": lambda: leaf().view(-1)[:2],
+    "computed": lambda: leaf() * 2,
+    "of a computed": lambda: (leaf() * 2).view(-1),
+    "detached": lambda: leaf().detach(),
+    "without gradients": lambda: torch.ones(3),
+    "of such": lambda: torch.ones(3)[:2],
+    "unrecorded": lambda: unrecorded(leaf()),
+    "one of several": lambda: (leaf() * 2).split(2)[0],
+    "one of several of a leaf": lambda: leaf().view(3, 1).unbind()[0],
+}
 
 
 @pytest.mark.parametrize("first", WRITTEN)
 @pytest.mark.parametrize("backend", ("loops", lambda graph, inputs: Interpreter(graph).run))
 def test_writes_into_views_of_what_the_graph_does_not_see(first, backend):
     """A view that the caller made may refuse a write: the program's handler hears it."""
+
     def program(t, wide):
         try:
             if wide:
@@ -380,6 +409,7 @@ def test_writes_into_views_of_what_the_graph_does_not_see(first, backend):
         except RuntimeError as error:
             return str(error)
         return t * 2
+
     for wide in (False, True):
         compiled = torch.compile(program, backend=backend)
         for name in (first, *WRITTEN, first):
@@ -397,6 +427,7 @@ def test_a_refused_write_behind_a_break():
         except RuntimeError as error:
             return str(error)
         return part
+
     compiled = torch.compile(program, backend=lambda graph, inputs: Interpreter(graph).run)
     for make in (leaf, lambda: torch.ones(3), lambda: leaf() * 2, leaf):
         assert shown(compiled(1.0, make())) == shown(program(1.0, make()))

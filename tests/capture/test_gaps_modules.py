@@ -125,6 +125,7 @@ def test_a_module_with_new_parameters_breaks_and_is_right():
     def fn(x):
         y = nn.Linear(4, 2)(x + 1)
         return y * 2
+
     counters.reset()
     x, compiled = torch.randn(3, 4), torch.compile(fn, backend="eager")
     results = []
@@ -196,8 +197,13 @@ def test_one_module_still_has_a_limit():
     assert counters.snapshot()["fallbacks"] == {"recompile limit": 1}
 
 
-@pytest.mark.parametrize("make", [
-    lambda: torch.nn.LazyLinear(3), lambda: torch.nn.Sequential(torch.nn.LazyLinear(4), torch.nn.ReLU(), torch.nn.LazyLinear(2))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.nn.LazyLinear(3),
+        lambda: torch.nn.Sequential(torch.nn.LazyLinear(4), torch.nn.ReLU(), torch.nn.LazyLinear(2)),
+    ],
+)
 def test_lazy_modules_take_their_sizes_in_the_first_call(make):
     x, outcomes = torch.randn(2, 5), []
     for how in (lambda m: m, lambda m: torch.compile(m, backend="eager")):

@@ -25,7 +25,12 @@ PROGRAMS = {
     "where": lambda x: torch.where(x > 0)[0] + 1,
     "argwhere": lambda x: torch.argwhere(x > 0),
 }
-INPUTS = ([1., 3., 1., 2., -3., 2.], [4., 4., 0., -1., 1., 2.], [1., 0., 2., 5., 5., 5., 1., -2., 3.], [0.] * 9)
+INPUTS = (
+    [1.0, 3.0, 1.0, 2.0, -3.0, 2.0],
+    [4.0, 4.0, 0.0, -1.0, 1.0, 2.0],
+    [1.0, 0.0, 2.0, 5.0, 5.0, 5.0, 1.0, -2.0, 3.0],
+    [0.0] * 9,
+)
 
 
 def close(a, b):
@@ -36,7 +41,7 @@ def close(a, b):
     return type(a) is type(b) and a == b
 
 
-GENERATED = ("unique parts", "bincount weights", "repeat", "one_hot", "masked_select")      # C++ takes its time
+GENERATED = ("unique parts", "bincount weights", "repeat", "one_hot", "masked_select")  # C++ takes its time
 CASES = [(name, *how) for name in PROGRAMS for how in (("eager", None), ("aot_eager", True))]
 
 
@@ -56,7 +61,8 @@ def test_one_graph(name, backend, dynamic):
 def test_gradients_flow_past_a_read(backend):
     def fn(x):
         return torch.repeat_interleave(x * 2, x.abs().long()).exp().sum()
-    leaves = [torch.tensor([1., 2., 0., 3.], requires_grad=True) for _ in range(2)]
+
+    leaves = [torch.tensor([1.0, 2.0, 0.0, 3.0], requires_grad=True) for _ in range(2)]
     for f, leaf in zip((fn, torch.compile(fn, backend=backend, fullgraph=True)), leaves):
         f(leaf).backward()
     assert torch.allclose(leaves[0].grad, leaves[1].grad)
@@ -64,9 +70,11 @@ def test_gradients_flow_past_a_read(backend):
 
 def test_an_error_of_a_read_is_eagers():
     """What ran before it has happened, once."""
+
     def fn(x, seen):
         seen.append(1)
         return torch.bincount(x) + 1
+
     compiled = torch.compile(fn)
     assert torch.equal(compiled(torch.tensor([1, 2]), []), torch.tensor([1, 2, 2]))
     seen = []
@@ -77,29 +85,36 @@ def test_an_error_of_a_read_is_eagers():
 
 def test_a_read_whose_type_depends_on_the_data():
     """The counts of nothing are integers whatever the weights."""
+
     def fn(x, w):
         return torch.bincount(x[x > 0], w[x > 0])
+
     compiled = torch.compile(fn)
     for values in ([1, 2, 2], [0, -1, 0]):
-        x, w = torch.tensor(values), torch.tensor([1., 2., 3.])
+        x, w = torch.tensor(values), torch.tensor([1.0, 2.0, 3.0])
         assert close(fn(x, w), compiled(x, w))
 
 
 NUMBERS = {
     "arange": lambda x, n: torch.arange(n.item()) * 2,
     "zeros": lambda x, n: torch.zeros(n.item(), 3) + x.sum(),
-    "slice": lambda x, n: x[:n.item()] * 2,
-    "slice from": lambda x, n: x[n.item():].sum(),
+    "slice": lambda x, n: x[: n.item()] * 2,
+    "slice from": lambda x, n: x[n.item() :].sum(),
     "narrow": lambda x, n: x.narrow(0, 0, n.item()).exp(),
     "select": lambda x, n: x[n.item()] + 1,
     "topk": lambda x, n: x.topk(n.item())[0],
-    "int of a float": lambda x, n: x[:int(n * 1.5)] + 1,
+    "int of a float": lambda x, n: x[: int(n * 1.5)] + 1,
     "repeat": lambda x, n: x.repeat(n.item()),
 }
 
 
-@pytest.mark.parametrize("name, backend, dynamic", [*((name, *how) for name in NUMBERS for how in (("eager", None), ("aot_eager", True))),
-                                                    *((name, "inductor", True) for name in ("zeros", "slice", "select"))])
+@pytest.mark.parametrize(
+    "name, backend, dynamic",
+    [
+        *((name, *how) for name in NUMBERS for how in (("eager", None), ("aot_eager", True))),
+        *((name, "inductor", True) for name in ("zeros", "slice", "select")),
+    ],
+)
 def test_numbers_become_sizes_and_indices(name, backend, dynamic):
     """In one graph; numbers that are none (negative, or too large) have eager's meaning or error."""
     fn = NUMBERS[name]
@@ -123,9 +138,11 @@ def outcome(fn, *args):
 
 def test_the_programs_own_questions_break():
     """Both ways are as likely as the other: nothing is assumed."""
+
     def fn(x, n):
         number = n.item()
         return x * 2 if number >= 0 else x - abs(number)
+
     counters.reset()
     compiled = torch.compile(fn, backend="eager")
     for n in (2, -3):
@@ -134,7 +151,7 @@ def test_the_programs_own_questions_break():
 
 
 def test_what_never_holds_is_not_tried_for_ever():
-    compiled = torch.compile(lambda x, n: x[:n.item()] * 2, backend="aot_eager")
+    compiled = torch.compile(lambda x, n: x[: n.item()] * 2, backend="aot_eager")
     x, fallbacks = torch.randn(4), "data unlike what was assumed"
     compiled(x, torch.tensor(2))
     counters.reset()
@@ -151,6 +168,7 @@ def test_a_size_is_not_compared_with_a_size_of_another_dimension():
     def fn(x):
         best = layer(x).argmax(1)
         return (best == 2).sum().item(), best * 2
+
     compiled = torch.compile(fn, backend="aot_eager", dynamic=True, fullgraph=True)
     counters.reset()
     with config.patch(strict=True):
@@ -163,8 +181,10 @@ def test_a_size_is_not_compared_with_a_size_of_another_dimension():
 
 def test_a_factor_that_follows_a_size_reaches_what_eager_runs():
     """The inverse transform is divided by its length, which is another one in the next call."""
+
     def fn(x):
         return torch.fft.irfft(torch.fft.rfft(x)), torch.fft.ifft(x, norm="ortho").abs() * 2
+
     counters.reset()
     compiled = torch.compile(fn, dynamic=True, fullgraph=True)
     for length in (16, 32, 24):

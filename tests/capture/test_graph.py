@@ -15,7 +15,6 @@ from flambeau.eager.tensor import Tensor, fake_tensor
 from flambeau.runtime.errors import InternalError
 
 
-
 def tensor(*shape):
     values = np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
     return Tensor._from_array(values, dtypes.float32)

@@ -12,10 +12,10 @@ import pytest
 import flambeau as torch
 from flambeau.runtime import counters
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mode does not
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
 import growth_programs
 
-CASES = int(os.environ.get("GROWTH_CASES", 150))          # drawn programs
+CASES = int(os.environ.get("GROWTH_CASES", 150))  # drawn programs
 
 
 def calls(make, count=14, backend="eager"):
@@ -43,7 +43,9 @@ def holder(start, act):
         def f(x, i):
             more = act(held, x, i)
             return x * (2 if more is None else more)
+
         return f, lambda: held
+
     return make
 
 
@@ -91,18 +93,27 @@ def popped(held, x, i):
 
 
 ACTS = {
-    "list": (list, grow), "length": (list, use_length), "ends": (lambda: [1.0], last_and_first), "table": (dict, table_with_length),
-    "texts": (dict, texts), "displays": (list, display), "popped": (list, popped),
-    "insert": (list, lambda h, x, i: h.insert(0, i)), "extend": (list, lambda h, x, i: h.extend((x, i))),
+    "list": (list, grow),
+    "length": (list, use_length),
+    "ends": (lambda: [1.0], last_and_first),
+    "table": (dict, table_with_length),
+    "texts": (dict, texts),
+    "displays": (list, display),
+    "popped": (list, popped),
+    "insert": (list, lambda h, x, i: h.insert(0, i)),
+    "extend": (list, lambda h, x, i: h.extend((x, i))),
     "full deque": (lambda: collections.deque(maxlen=3), lambda h, x, i: h.append(x.sum())),
-    "left": (collections.deque, lambda h, x, i: h.appendleft(i)), "set": (set, lambda h, x, i: h.update((i, f"k{i}"))),
+    "left": (collections.deque, lambda h, x, i: h.appendleft(i)),
+    "set": (set, lambda h, x, i: h.update((i, f"k{i}"))),
     "counter": (collections.Counter, lambda h, x, i: h.update([i, "a"])),
     "default": (lambda: collections.defaultdict(list), lambda h, x, i: h["loss"].append(x.sum().item())),
     "default of numbers": (lambda: collections.defaultdict(int), lambda h, x, i: h.__setitem__("n", h["n"] + i)),
     "ordered": (lambda: collections.OrderedDict(last=0), move_to_end),
-    "tuples": (dict, lambda h, x, i: h.__setitem__(("epoch", i), x)), "rows": (lambda: growth_programs.Rows(), grow),
+    "tuples": (dict, lambda h, x, i: h.__setitem__(("epoch", i), x)),
+    "rows": (lambda: growth_programs.Rows(), grow),
     "at a place": (lambda: [None] * 20, lambda h, x, i: h.__setitem__(i, x)),
-    "itself": (list, lambda h, x, i: h.append(h)), "item of a tensor": (list, lambda h, x, i: h.append(f"{x.sum().item():.3f}")),
+    "itself": (list, lambda h, x, i: h.append(h)),
+    "item of a tensor": (list, lambda h, x, i: h.append(f"{x.sum().item():.3f}")),
 }
 
 
@@ -119,6 +130,7 @@ def test_a_write_is_seen_by_a_later_read():
         held.pop()
         held.insert(0, held[-1])
         return held[0] + held[-1] + held[-2] + len(held)
+
     check(holder(list, act))
 
 
@@ -127,6 +139,7 @@ def test_lists_that_become_one_are_told_apart():
         a.append(1)
         b.append(2)
         return x * len(a)
+
     compiled = torch.compile(f, backend="eager")
     for same in (False, True, False):
         for g in (f, compiled):
@@ -141,6 +154,7 @@ def test_counters_that_become_one_are_told_apart():
         a["n"] += 1
         b["n"] += 1
         return x * a["n"]
+
     compiled = torch.compile(f, backend="eager")
     for same in (False, True):
         a = collections.Counter(n=3)
@@ -164,6 +178,7 @@ def test_methods_of_a_derived_class_are_not_called_again():
         held.append(1)
         held[0] = 2
         return x + 1
+
     compiled, held = torch.compile(f, backend="eager"), Told([0])
     for n in range(3):
         compiled(held, torch.ones(1))
@@ -177,6 +192,7 @@ def test_a_history_keeps_its_tensors_and_nothing_else_alive():
         y = x * 2
         held.append(y.sin())
         return y
+
     compiled = torch.compile(f, backend="inductor")
     refs = [weakref.ref(compiled(torch.ones(4) + i)) for i in range(6)]
     gc.collect()
@@ -191,6 +207,7 @@ def test_a_history_keeps_its_tensors_and_nothing_else_alive():
 def test_items_that_are_read_are_guarded():
     def f(held, x):
         return x * held[1] if held else x
+
     compiled = torch.compile(f, backend="eager")
     for held in ([1, 2], [1, 3], [1, 4, 5], [], [1, 2.5]):
         assert torch.equal(compiled(held, torch.ones(2)), f(held, torch.ones(2)))
@@ -210,6 +227,7 @@ def test_drawn_programs(part):
 def test_a_key_that_changes_is_looked_for():
     def f(held, x, i):
         return x * (10 if i in held else 1)
+
     compiled, held = torch.compile(f, backend="eager"), {3: 0, 5: 0, 8: 0}
     for i in (2, 4, 5, 6, 3, 8, 9):
         assert torch.equal(compiled(held, torch.ones(2), i), f(held, torch.ones(2), i))
@@ -221,6 +239,7 @@ def test_a_text_from_outside_is_guarded_where_it_is_asked():
         held.append(name)
         held.append(f"{name}/loss")
         return x * 2
+
     compiled, held = torch.compile(f, backend="eager"), []
     counters.reset()
     for n in range(6):
@@ -253,16 +272,25 @@ class Holder:
 
 
 MADE_ANEW = {
-    "list and one": lambda s, x, i: setattr(s, "h", s.h + [x]), "starred": lambda s, x, i: setattr(s, "h", [*s.h, x]),
-    "in front": lambda s, x, i: setattr(s, "h", [x] + s.h), "copy": lambda s, x, i: setattr(s, "h", list(s.h) + [i]),
-    "tuple": lambda s, x, i: setattr(s, "t", s.t + (i,)), "tuple of tensors": lambda s, x, i: setattr(s, "t", (*s.t, x)),
+    "list and one": lambda s, x, i: setattr(s, "h", s.h + [x]),
+    "starred": lambda s, x, i: setattr(s, "h", [*s.h, x]),
+    "in front": lambda s, x, i: setattr(s, "h", [x] + s.h),
+    "copy": lambda s, x, i: setattr(s, "h", list(s.h) + [i]),
+    "tuple": lambda s, x, i: setattr(s, "t", s.t + (i,)),
+    "tuple of tensors": lambda s, x, i: setattr(s, "t", (*s.t, x)),
     "window of a tuple": lambda s, x, i: setattr(s, "t", (s.t + (i,))[-3:]),
-    "table": lambda s, x, i: setattr(s, "d", {**s.d, i: x}), "union": lambda s, x, i: setattr(s, "d", s.d | {i: x}),
-    "window": lambda s, x, i: (s.h.append(i), sum(s.h[-8:]))[1], "long window": lambda s, x, i: (s.h.append(x), setattr(s, "seen", s.h[-90:]))[1],
-    "mean": lambda s, x, i: (s.h.append(float(i)), sum(s.h) / len(s.h))[1], "stack": lambda s, x, i: (s.h.append(x), torch.stack(s.h).mean(0))[1],
-    "middle": lambda s, x, i: (s.h.append(i), s.h[len(s.h) // 2])[1], "comprehension": lambda s, x, i: (s.h.append(x), [y * 2 for y in s.h][-1])[1],
-    "upper": lambda s, x, i: setattr(s, "seen", f"step {i}".upper()), "split": lambda s, x, i: int(f"step {i}".split()[1]),
-    "key": lambda s, x, i: s.d.update({f"k{i}": s.d.get(f"k{i}", 0) + 1}), "attribute": lambda s, x, i: setattr(s, f"a{i}", x),
+    "table": lambda s, x, i: setattr(s, "d", {**s.d, i: x}),
+    "union": lambda s, x, i: setattr(s, "d", s.d | {i: x}),
+    "window": lambda s, x, i: (s.h.append(i), sum(s.h[-8:]))[1],
+    "long window": lambda s, x, i: (s.h.append(x), setattr(s, "seen", s.h[-90:]))[1],
+    "mean": lambda s, x, i: (s.h.append(float(i)), sum(s.h) / len(s.h))[1],
+    "stack": lambda s, x, i: (s.h.append(x), torch.stack(s.h).mean(0))[1],
+    "middle": lambda s, x, i: (s.h.append(i), s.h[len(s.h) // 2])[1],
+    "comprehension": lambda s, x, i: (s.h.append(x), [y * 2 for y in s.h][-1])[1],
+    "upper": lambda s, x, i: setattr(s, "seen", f"step {i}".upper()),
+    "split": lambda s, x, i: int(f"step {i}".split()[1]),
+    "key": lambda s, x, i: s.d.update({f"k{i}": s.d.get(f"k{i}", 0) + 1}),
+    "attribute": lambda s, x, i: setattr(s, f"a{i}", x),
     "log": lambda s, x, i: (setattr(s, "text", (s.text or "") + f"{i} "), len(s.text))[1],
     "every third": lambda s, x, i: s.d.update({i % 3: s.d.get(i % 3, 0) + 1}),
 }
@@ -277,13 +305,16 @@ def test_what_is_made_anew_is_bounded(name):
 @pytest.mark.parametrize("size", [4, 8])
 def test_a_deque_that_fills_up_breaks_until_it_is_full(size):
     """Full, it is compiled whole."""
+
     def make():
         held = collections.deque(maxlen=size)
 
         def f(x, i):
             held.append(x)
             return torch.stack(list(held)).sum()
+
         return f, lambda: len(held)
+
     f, _ = make()
     compiled = torch.compile(f, backend="eager")
     for i in range(size):
@@ -300,6 +331,7 @@ def test_a_window_is_compiled_whole_when_the_list_is_long_enough():
     def f(x):
         held.append(x)
         return torch.stack(held[-3:]).sum()
+
     compiled = torch.compile(f, backend="eager")
     counters.reset()
     for i in range(12):
@@ -312,7 +344,8 @@ def test_a_window_is_compiled_whole_when_the_list_is_long_enough():
 
 
 FALLING = {
-    "modulo": lambda s, x, i: (setattr(s, "n", (s.n + 1) % 5), s.n)[1], "toggle": lambda s, x, i: (setattr(s, "n", 1 - s.n), s.n)[1],
+    "modulo": lambda s, x, i: (setattr(s, "n", (s.n + 1) % 5), s.n)[1],
+    "toggle": lambda s, x, i: (setattr(s, "n", 1 - s.n), s.n)[1],
     "patience": lambda s, x, i: (setattr(s, "n", 0 if i % 4 == 3 else s.n + 1), s.n)[1],
     "behind a comparison": lambda s, x, i: (setattr(s, "n", i if i < 10 else s.n - 1), s.n)[1],
 }
@@ -334,7 +367,9 @@ def test_counters_of_the_frame_itself_behind_a_break(capsys):
                 made += (x * n,)
                 print(end="")
             return made, found
+
         return f, lambda: 0
+
     plain, compiled, _ = calls(make)
     assert compiled == plain and counters.snapshot()["fallbacks"] == {}
 
@@ -345,6 +380,7 @@ def test_growth_is_no_break_under_fullgraph():
     def f(x):
         held.h = held.h + [x]
         return x * 2
+
     compiled = torch.compile(f, backend="eager", fullgraph=True)
     counters.reset()
     for i in range(5):
@@ -354,8 +390,10 @@ def test_growth_is_no_break_under_fullgraph():
 
 def test_what_callers_pass_is_no_growth():
     """Lists of other lengths that the program does not write, and texts and numbers of modes, have entries as they always had."""
+
     def f(x, rows, mode, n):
         return sum(rows) * (2 if mode == "a" else 3) + (x * 2 if n == 3 else x)
+
     compiled = torch.compile(f, backend="eager")
     counters.reset()
     for n in range(1, 6):
@@ -374,6 +412,7 @@ def test_a_function_behind_a_growth_break_breaks_at_once():
     def f(x, i):
         held.h.append(x * i)
         return x * mean(held.h)
+
     compiled = torch.compile(f, backend="eager")
     counters.reset()
     for i in range(20):
@@ -384,6 +423,7 @@ def test_a_function_behind_a_growth_break_breaks_at_once():
 
 def test_a_number_beside_members_of_other_types_is_learned():
     """Each entry differed in the type of a member too, so that the number stayed a constant of eight of them."""
+
     def make():
         held = {"last": 0}
 
@@ -395,17 +435,27 @@ def test_a_number_beside_members_of_other_types_is_learned():
             held = {**held, i: f"a-{i}"}
             held.update(last=f"step {i}")
             return x * 2
+
         return f, lambda: held
+
     plain, compiled, recompiles = calls(make)
-    assert compiled == plain and recompiles <= 6                # of both doors and what follows a growth break
+    assert compiled == plain and recompiles <= 6  # of both doors and what follows a growth break
 
 
 def test_what_several_failed_entries_teach():
     from flambeau.capture.guards.recompiles import Learned, learn
-    failure = lambda kind, name, **more: type("Failure", (), {"kind": kind, "name": name, "old": 1, "new": 2, "dim": None, **more})()
+
+    failure = lambda kind, name, **more: type(
+        "Failure", (), {"kind": kind, "name": name, "old": 1, "new": 2, "dim": None, **more}
+    )()
     other, number, size = failure("type_is", "y"), failure("int", "n"), failure("size", "x", dim=0)
-    for entries, want in (([[number]], {"n": True}), ([[number, other]], {}), ([[number, other], [number, other]], {"n": True}),
-                          ([[number, other], [other]], {}), ([[number, other], [number, size]], {"n": True, "x": {0}})):
+    for entries, want in (
+        ([[number]], {"n": True}),
+        ([[number, other]], {}),
+        ([[number, other], [number, other]], {"n": True}),
+        ([[number, other], [other]], {}),
+        ([[number, other], [number, size]], {"n": True, "x": {0}}),
+    ):
         learned = Learned()
         learn(learned, entries)
         assert learned.symbolic == want
@@ -413,6 +463,7 @@ def test_what_several_failed_entries_teach():
 
 def test_a_value_that_cannot_be_shown_is_named_by_its_type():
     """Why a frame is compiled again is told with old and new values; their own code may raise, here that of a sorted Counter."""
+
     def make():
         counts = collections.Counter("a")
 
@@ -422,6 +473,7 @@ def test_a_value_that_cannot_be_shown_is_named_by_its_type():
             total = sum(counts.values())
             counts[i + 1] = x.detach()
             return x * 2 + (total if isinstance(total, int) else total.sum())
+
         return f, lambda: {k: growth_programs.picture(v) for k, v in counts.items()}
 
     plain, compiled, _ = calls(make)

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mode does not
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
 import guard_programs
 
 import flambeau as torch
 from flambeau.capture.guards import guard_builder
 from flambeau.runtime import counters
 
-CASES = 1000 if sys.version_info < (3, 12) else 400            # all of them on one Python
+CASES = 1000 if sys.version_info < (3, 12) else 400  # all of them on one Python
 
 
 def test_entries_agree_with_fresh_compilations_and_with_python():
@@ -37,12 +37,24 @@ def test_a_guard_that_is_left_out_is_found(kind, monkeypatch):
 
 
 READS = {
-    "keys": lambda x, m: [x * 1, list(m.extra)], "loop": lambda x, m: sum((x for _ in m.extra), x), "in": lambda x, m: [x * 1, "c" in m.extra],
-    "get": lambda x, m: [x * 1, m.extra.get("c", 4)], "len": lambda x, m: x * len(m.extra), "truth": lambda x, m: x * 2 if m.extra else x,
-    "values": lambda x, m: x * sum(m.extra.values()), "item": lambda x, m: x * m.extra["a"], "not in": lambda x, m: x if "a" not in m.extra else x * 3}
+    "keys": lambda x, m: [x * 1, list(m.extra)],
+    "loop": lambda x, m: sum((x for _ in m.extra), x),
+    "in": lambda x, m: [x * 1, "c" in m.extra],
+    "get": lambda x, m: [x * 1, m.extra.get("c", 4)],
+    "len": lambda x, m: x * len(m.extra),
+    "truth": lambda x, m: x * 2 if m.extra else x,
+    "values": lambda x, m: x * sum(m.extra.values()),
+    "item": lambda x, m: x * m.extra["a"],
+    "not in": lambda x, m: x if "a" not in m.extra else x * 3,
+}
 CHANGES = {
-    "number": lambda d: d.update({7: 1}), "tuple": lambda d: d.update({(1, 2): 3}), "both": lambda d: (d.update({7: 1}), d.update(c=5)),
-    "gone": lambda d: (d.pop("a"), d.update({7: 1})), "all gone": lambda d: d.clear(), "text": lambda d: d.update(c=5)}
+    "number": lambda d: d.update({7: 1}),
+    "tuple": lambda d: d.update({(1, 2): 3}),
+    "both": lambda d: (d.update({7: 1}), d.update(c=5)),
+    "gone": lambda d: (d.pop("a"), d.update({7: 1})),
+    "all gone": lambda d: d.clear(),
+    "text": lambda d: d.update(c=5),
+}
 
 
 @pytest.mark.parametrize("name", READS)
@@ -72,18 +84,27 @@ class Said:
 
 
 class Length(Said):
-    def __len__(self): return self.v
+    def __len__(self):
+        return self.v
 
 
 class Truth(Said):
-    def __bool__(self): return self.v
+    def __bool__(self):
+        return self.v
 
 
 class Number(Said):
-    def __index__(self): return self.v
-    def __int__(self): return self.v
-    def __float__(self): return self.v
-    def __complex__(self): return self.v
+    def __index__(self):
+        return self.v
+
+    def __int__(self):
+        return self.v
+
+    def __float__(self):
+        return self.v
+
+    def __complex__(self):
+        return self.v
 
 
 class LongList(list, Length):
@@ -91,23 +112,47 @@ class LongList(list, Length):
 
 
 class LongClass(type):
-    def __len__(cls): return cls.v
+    def __len__(cls):
+        return cls.v
 
 
 class Pair(collections.namedtuple("Pair", "v w")):
-    def __len__(self): return self.v
-    def __bool__(self): return self.w
+    def __len__(self):
+        return self.v
+
+    def __bool__(self):
+        return self.w
 
 
-ASKED = {"len": (Length, lambda x, o: [x * 1, len(o)]), "truth by len": (Length, lambda x, o: x + 1 if o else x - 1),
-         "bool": (Truth, lambda x, o: [x * 1, bool(o)]), "not": (Truth, lambda x, o: x + 1 if not o else x - 1),
-         "index": (Number, lambda x, o: [x * 1, operator.index(o)]), "item": (Number, lambda x, o: [x * 1, [1, 2, 3][o]]),
-         "row": (Number, lambda x, o: x[o]), "int": (Number, lambda x, o: [x * 1, int(o)]), "float": (Number, lambda x, o: x * float(o)),
-         "complex": (Number, lambda x, o: [x * 1, complex(o)]), "list": (LongList, lambda x, o: [x * 1, len(o)]),
-         "class": (lambda: LongClass("Made", (), {"v": 1}), lambda x, o: [x * 1, len(o)]),
-         "named tuple": (Pair, lambda x, o: [x * 1, len(o)]), "truth of named tuple": (Pair, lambda x, o: [x * 1, bool(o)])}
-SAID = [(2, 2.5), (2, 1, 2.5), (2, 0, 1, 2.5, 1.5, -1), (2, 1, -1, -2, 0), (2.5, 1.5, 2), (True, False, 2), ("a", 1), (None, 2), (2, 1j, 1),
-        (1.0, 2.0, 0.0), (2, 1, 2**70)]
+ASKED = {
+    "len": (Length, lambda x, o: [x * 1, len(o)]),
+    "truth by len": (Length, lambda x, o: x + 1 if o else x - 1),
+    "bool": (Truth, lambda x, o: [x * 1, bool(o)]),
+    "not": (Truth, lambda x, o: x + 1 if not o else x - 1),
+    "index": (Number, lambda x, o: [x * 1, operator.index(o)]),
+    "item": (Number, lambda x, o: [x * 1, [1, 2, 3][o]]),
+    "row": (Number, lambda x, o: x[o]),
+    "int": (Number, lambda x, o: [x * 1, int(o)]),
+    "float": (Number, lambda x, o: x * float(o)),
+    "complex": (Number, lambda x, o: [x * 1, complex(o)]),
+    "list": (LongList, lambda x, o: [x * 1, len(o)]),
+    "class": (lambda: LongClass("Made", (), {"v": 1}), lambda x, o: [x * 1, len(o)]),
+    "named tuple": (Pair, lambda x, o: [x * 1, len(o)]),
+    "truth of named tuple": (Pair, lambda x, o: [x * 1, bool(o)]),
+}
+SAID = [
+    (2, 2.5),
+    (2, 1, 2.5),
+    (2, 0, 1, 2.5, 1.5, -1),
+    (2, 1, -1, -2, 0),
+    (2.5, 1.5, 2),
+    (True, False, 2),
+    ("a", 1),
+    (None, 2),
+    (2, 1j, 1),
+    (1.0, 2.0, 0.0),
+    (2, 1, 2**70),
+]
 
 
 def outcome(f, *args):
@@ -135,10 +180,28 @@ def test_what_special_methods_may_say(name, values):
 ONE = {"more": 3}
 
 
-@pytest.mark.parametrize("steps", [((1, 0), ONE, (7,), ONE), ((7,), ONE, (1, 0), ONE), ((1, 0), ONE, None, ONE), (None, ONE, (1, 0), ONE),
-                                   ((1, 0), ONE, (1, 0), None), ((1, 0), None, (1, 0), ONE), ((1, 0), ONE, (1, 0), {"other": 1})], ids=str)
-@pytest.mark.parametrize("call", [lambda x, scaled: [x * 1, scaled(x)], lambda x, scaled: [x * 1, scaled(x, 2)],
-                                  lambda x, scaled: [x * 1, scaled(x, 2, 3, more=1)]], ids=["all", "one", "none"])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ((1, 0), ONE, (7,), ONE),
+        ((7,), ONE, (1, 0), ONE),
+        ((1, 0), ONE, None, ONE),
+        (None, ONE, (1, 0), ONE),
+        ((1, 0), ONE, (1, 0), None),
+        ((1, 0), None, (1, 0), ONE),
+        ((1, 0), ONE, (1, 0), {"other": 1}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, scaled: [x * 1, scaled(x)],
+        lambda x, scaled: [x * 1, scaled(x, 2)],
+        lambda x, scaled: [x * 1, scaled(x, 2, 3, more=1)],
+    ],
+    ids=["all", "one", "none"],
+)
 def test_defaults_that_nobody_reads_may_go(call, steps):
     scaled = lambda x, by=1, plus=0, *, more=3: x
     compiled, x = torch.compile(call, backend="eager"), torch.ones(3)

@@ -11,8 +11,8 @@ import weakref
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mode does not
-import doors_support   # noqa: F401  (configures the native module)
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
+import doors_support  # noqa: F401  (configures the native module)
 
 from flambeau.capture import _capture as native
 from flambeau.eager import dtypes
@@ -60,8 +60,27 @@ class Child(Plain):
     pass
 
 
-CONSTANTS = [0, 1, True, False, None, 1.0, 0.0, -0.0, math.nan, math.inf, 1j, "a", "b", b"a", (1, "a"), (1.0, "a"), (),
-             2**70, ...]
+CONSTANTS = [
+    0,
+    1,
+    True,
+    False,
+    None,
+    1.0,
+    0.0,
+    -0.0,
+    math.nan,
+    math.inf,
+    1j,
+    "a",
+    "b",
+    b"a",
+    (1, "a"),
+    (1.0, "a"),
+    (),
+    2**70,
+    ...,
+]
 
 
 @pytest.mark.parametrize("i", range(len(CONSTANTS)))
@@ -86,7 +105,7 @@ def test_identity_is_weak_and_safe():
     del value
     gc.collect()
     assert gone() is None
-    assert not any(tree.evaluate({"x": Plain()}) for _ in range(100))   # also not at the old address
+    assert not any(tree.evaluate({"x": Plain()}) for _ in range(100))  # also not at the old address
 
 
 def test_identity_of_what_has_no_weak_reference():
@@ -94,17 +113,21 @@ def test_identity_of_what_has_no_weak_reference():
     assert holds(tree, None) and not holds(tree, 0)
 
 
-@pytest.mark.parametrize("kind, payload, good, bad", [
-    ("len", 2, [[1, 2], (1, 2), {1: 1, 2: 2}, "ab", {1, 2}], [[1], (), {}, 5, None]),
-    ("bool", True, [1, [0], "a", True], [0, [], "", None]),
-    ("bool", False, [0, [], ""], [1, "x"]),
-    ("dict_keys", ("a", 1), [{"a": 0, 1: 5}], [{1: 5, "a": 0}, {"a": 0}, {"a": 0, True: 5}, {"a": 0, 1: 1, 2: 2}, [1]]),
-    ("no_item", "a", [{}, {"b": 1}, ["b"]], [{"a": 1}, ["a"]]),
-    ("has_item", "a", [{"a": 1}], [{}, {"b": 1}]),
-    ("no_dict_attr", "a", [Plain(), Plain(b=1)], [Plain(a=1)]),
-    ("no_attr", "a", [Plain(), 3], [Plain(a=1)]),
-    ("predicate", lambda v: v > 3, [4, 5], [3, "a"]),
-], ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    "kind, payload, good, bad",
+    [
+        ("len", 2, [[1, 2], (1, 2), {1: 1, 2: 2}, "ab", {1, 2}], [[1], (), {}, 5, None]),
+        ("bool", True, [1, [0], "a", True], [0, [], "", None]),
+        ("bool", False, [0, [], ""], [1, "x"]),
+        ("dict_keys", ("a", 1), [{"a": 0, 1: 5}], [{1: 5, "a": 0}, {"a": 0}, {"a": 0, True: 5}, {"a": 0, 1: 1, 2: 2}, [1]]),
+        ("no_item", "a", [{}, {"b": 1}, ["b"]], [{"a": 1}, ["a"]]),
+        ("has_item", "a", [{"a": 1}], [{}, {"b": 1}]),
+        ("no_dict_attr", "a", [Plain(), Plain(b=1)], [Plain(a=1)]),
+        ("no_attr", "a", [Plain(), 3], [Plain(a=1)]),
+        ("predicate", lambda v: v > 3, [4, 5], [3, "a"]),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
 def test_value_checks(kind, payload, good, bad):
     tree = tree_of(kind, payload)
     for value in good:
@@ -129,16 +152,20 @@ def test_no_hooks():
     assert not holds(tree, Plain(_forward_hooks={1: print}))
 
 
-@pytest.mark.parametrize("path, good, bad", [
-    ([("attr", "a")], Plain(a=1), [Plain(a=2), Plain(), 3]),
-    ([("dict_attr", "a")], Plain(a=1), [Plain(a=2), Plain()]),
-    ([("item", 0)], [1], [[2], [], (), {1: 1}]),
-    ([("item", 0)], (1,), [(2,)]),
-    ([("item", -1)], [0, 1], [[1, 0], []]),
-    ([("item", "k")], {"k": 1}, [{"k": 2}, {}, [1]]),
-    ([("item", 2.5)], {2.5: 1}, [{2.5: 2}, {}]),
-    ([("item", 0), ("attr", "a"), ("item", "k")], [Plain(a={"k": 1})], [[Plain(a={})], [Plain()], []]),
-], ids=range(8))
+@pytest.mark.parametrize(
+    "path, good, bad",
+    [
+        ([("attr", "a")], Plain(a=1), [Plain(a=2), Plain(), 3]),
+        ([("dict_attr", "a")], Plain(a=1), [Plain(a=2), Plain()]),
+        ([("item", 0)], [1], [[2], [], (), {1: 1}]),
+        ([("item", 0)], (1,), [(2,)]),
+        ([("item", -1)], [0, 1], [[1, 0], []]),
+        ([("item", "k")], {"k": 1}, [{"k": 2}, {}, [1]]),
+        ([("item", 2.5)], {2.5: 1}, [{2.5: 2}, {}]),
+        ([("item", 0), ("attr", "a"), ("item", "k")], [Plain(a={"k": 1})], [[Plain(a={})], [Plain()], []]),
+    ],
+    ids=range(8),
+)
 def test_paths(path, good, bad):
     tree = tree_of("equals", 1, path)
     assert holds(tree, good)
@@ -220,9 +247,14 @@ def test_properties_that_raise_fail_the_guard():
 
 def tensor_tree(x, **changes):
     tree = native.GuardTree()
-    payload = dict(type=type(x), dtype=x._dtype, device=x._device, requires_grad=x.requires_grad,
-                   sizes=tuple(x._array.shape),
-                   strides=tuple(s // x._array.itemsize for s in x._array.strides))
+    payload = dict(
+        type=type(x),
+        dtype=x._dtype,
+        device=x._device,
+        requires_grad=x.requires_grad,
+        sizes=tuple(x._array.shape),
+        strides=tuple(s // x._array.itemsize for s in x._array.strides),
+    )
     tree.child("arg", "x").check("tensor", {**payload, **changes}, "x is as it was")
     return tree
 
@@ -233,8 +265,7 @@ def test_tensor_holds_and_each_part_fails():
     assert holds(tree, tensor(2, 3))
     grad = tensor(2, 3)
     grad._requires_grad = True
-    kinds = {"dtype": tensor(2, 3, dtype=np.float64), "rank": tensor(6), "requires_grad": grad, "type": np.zeros((2,
-        3))}
+    kinds = {"dtype": tensor(2, 3, dtype=np.float64), "rank": tensor(6), "requires_grad": grad, "type": np.zeros((2, 3))}
     for kind, other in kinds.items():
         assert not holds(tree, other)
         assert failure(tree, other).kind == kind
@@ -276,7 +307,7 @@ def test_symbolic_sizes_and_relations():
     for node in (x, y):
         node.check("tensor", dict(type=Tensor, dtype=F32, sizes=(None, 3), strides=(None, 1)))
     x.bind(0, "size", 0)
-    y.bind(0, "size", 0)         # shared symbol: the sizes are equal
+    y.bind(0, "size", 0)  # shared symbol: the sizes are equal
     x.bind(1, "stride", 0)
     n.bind(2, "int")
     tree.relation([0, 2, 1, 0, 11], "2 <= s0", "line of s0")
@@ -302,12 +333,23 @@ def test_symbolic_sizes_and_relations():
 PUSH, SYMBOL, ADD, MUL, FLOORDIV, MOD, MAX, MIN, EQ, NE, LT, LE = range(12)
 
 
-@pytest.mark.parametrize("opcode, function", [
-    (ADD, lambda a, b: a + b), (MUL, lambda a, b: a * b), (FLOORDIV, lambda a, b: a // b), (MOD, lambda a, b: a % b),
-    (MAX, max), (MIN, min), (EQ, lambda a, b: a == b), (NE, lambda a, b: a != b), (LT, lambda a, b: a < b),
-    (LE, lambda a, b: a <= b)])
+@pytest.mark.parametrize(
+    "opcode, function",
+    [
+        (ADD, lambda a, b: a + b),
+        (MUL, lambda a, b: a * b),
+        (FLOORDIV, lambda a, b: a // b),
+        (MOD, lambda a, b: a % b),
+        (MAX, max),
+        (MIN, min),
+        (EQ, lambda a, b: a == b),
+        (NE, lambda a, b: a != b),
+        (LT, lambda a, b: a < b),
+        (LE, lambda a, b: a <= b),
+    ],
+)
 def test_stack_code_means_what_python_means(opcode, function):
-    values = [-7, -2, -1, 0, 1, 2, 3, 7, 2**62, -2**63, 2**63 - 1]
+    values = [-7, -2, -1, 0, 1, 2, 3, 7, 2**62, -(2**63), 2**63 - 1]
     for a in values:
         for b in values:
             tree = native.GuardTree()
@@ -317,15 +359,23 @@ def test_stack_code_means_what_python_means(opcode, function):
                 expected = int(function(a, b))
             except ZeroDivisionError:
                 expected = None
-            fits = expected is not None and -2**63 <= expected < 2**63
+            fits = expected is not None and -(2**63) <= expected < 2**63
             tree.relation([SYMBOL, 0, SYMBOL, 1, opcode, PUSH, expected if fits else 0, EQ])
             assert tree.evaluate({"x": a, "y": b}) == fits, (a, b)
 
 
-@pytest.mark.parametrize("code, problem", [
-    ([ADD], "too few"), ([], "exactly one"), ([PUSH], "operand"), ([PUSH, 1, PUSH, 2], "exactly one"), ([SYMBOL, 3],
-        "binding"),
-    ([99], "unknown"), ([PUSH, 1] * 65, "deep")])
+@pytest.mark.parametrize(
+    "code, problem",
+    [
+        ([ADD], "too few"),
+        ([], "exactly one"),
+        ([PUSH], "operand"),
+        ([PUSH, 1, PUSH, 2], "exactly one"),
+        ([SYMBOL, 3], "binding"),
+        ([99], "unknown"),
+        ([PUSH, 1] * 65, "deep"),
+    ],
+)
 def test_bad_stack_code_is_refused(code, problem):
     tree = native.GuardTree()
     tree.child("arg", "x").bind(0, "int")
@@ -360,17 +410,17 @@ def test_memory_of_arguments():
 
     apart = tree_for((0,), (1,), (2,))
     assert check(apart, base[:10], base[10:20], base[20:])
-    assert check(apart, base[20:], base[:10], base[10:20])          # in any order of addresses
+    assert check(apart, base[20:], base[:10], base[10:20])  # in any order of addresses
     assert not check(apart, base[:10], base[9:20], base[20:])
-    assert not check(apart, base[:40], base[10:20], base[50:])      # inside one another
-    assert check(apart, base[:40][::-1], base[40:50], base[:0])     # negative strides; empty arrays cover nothing
+    assert not check(apart, base[:40], base[10:20], base[50:])  # inside one another
+    assert check(apart, base[:40][::-1], base[40:50], base[:0])  # negative strides; empty arrays cover nothing
     assert not check(apart, base[:40][::-1], base[39:50], base[:0])
     foreign = wrap(base), wrap(np.frombuffer(base.data, np.float32))  # two owners of the same bytes
     assert not apart.evaluate(dict(zip("xyz", [*foreign, tensor(3)])))
     shared = tree_for((0, 0), (0, 40), (1,))
     assert check(shared, base[:20], base[10:30], base[30:])
-    assert not check(shared, base[:20], base[11:30], base[30:])     # another distance
-    assert not check(shared, base[:20], base[10:30], base[29:])     # a stranger inside the group
+    assert not check(shared, base[:20], base[11:30], base[30:])  # another distance
+    assert not check(shared, base[:20], base[10:30], base[29:])  # a stranger inside the group
 
 
 def test_memory_of_many_moving_tensors():
@@ -380,9 +430,9 @@ def test_memory_of_many_moving_tensors():
     tree.alias([(tree.child("arg", k), k) for k in range(40)])
     for _ in range(50):
         order = rng.permutation(40)
-        tensors = [wrap(base[100 * k: 100 * k + 100]) for k in order]
+        tensors = [wrap(base[100 * k : 100 * k + 100]) for k in order]
         assert tree.evaluate(tensors)
-        tensors[3] = wrap(base[100 * order[3] + 1: 100 * order[3] + 101])
+        tensors[3] = wrap(base[100 * order[3] + 1 : 100 * order[3] + 101])
         overlapping = order[3] != 39
         assert tree.evaluate(tensors) == (not overlapping)
 
@@ -402,10 +452,12 @@ def test_state_is_that_of_the_thread():
     tree.child("state", "modes").check("equals", ())
     seen = []
     with setting(grad=False):
+
         def work():
             seen.append(tree.evaluate([]))
             with setting(grad=False):
                 seen.append(tree.evaluate([]))
+
         for _ in range(3):
             thread = threading.Thread(target=work)
             thread.start()
@@ -422,7 +474,10 @@ def test_explain_lists_all_failures():
     x.child("attr", "c").child("attr", "d").check("equals", 1)
     failures = tree.explain({"x": Plain(a=2, b="t")})
     assert [(f.kind, f.name, f.old, f.new) for f in failures] == [
-        ("int", "x.a", 1, 2), ("equals", "x.b", "s", "t"), ("missing", "x.c", None, None)]
+        ("int", "x.a", 1, 2),
+        ("equals", "x.b", "s", "t"),
+        ("missing", "x.c", None, None),
+    ]
 
 
 def test_trees_are_complete_once_an_entry_has_them():
@@ -436,13 +491,23 @@ def test_trees_are_complete_once_an_entry_has_them():
         tree.child("arg", "x").check("len", 1)
 
 
-@pytest.mark.parametrize("build", [
-    lambda t: t.child("nowhere", 1), lambda t: t.child("attr", 1), lambda t: t.child("arg", 1.5),
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda t: t.child("nowhere", 1),
+        lambda t: t.child("attr", 1),
+        lambda t: t.child("arg", 1.5),
         lambda t: t.root.check("odd"),
-    lambda t: t.root.bind(0, "weight"), lambda t: t.root.check("len", "a"), lambda t: t.root.check("tensor", {}),
-    lambda t: t.root.check("tensor", dict(type=Tensor, sizes=(1, 2), strides=(1,))), lambda t: t.alias([(1, 2)]),
-    lambda t: t.root.same_as(native.GuardTree().root), lambda t: t.child("slot", "no_such_slot"),
-        lambda t: t.child("item", [])])
+        lambda t: t.root.bind(0, "weight"),
+        lambda t: t.root.check("len", "a"),
+        lambda t: t.root.check("tensor", {}),
+        lambda t: t.root.check("tensor", dict(type=Tensor, sizes=(1, 2), strides=(1,))),
+        lambda t: t.alias([(1, 2)]),
+        lambda t: t.root.same_as(native.GuardTree().root),
+        lambda t: t.child("slot", "no_such_slot"),
+        lambda t: t.child("item", []),
+    ],
+)
 def test_building_errors(build):
     with pytest.raises((TypeError, ValueError, AttributeError)):
         build(native.GuardTree())

@@ -15,7 +15,7 @@ import weakref
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mode does not
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
 from doors_support import Recorder, hooked
 
 from flambeau.capture import _capture as native
@@ -69,7 +69,9 @@ def test_closures_and_nonlocal():
 
             def inner():
                 return a + v + w
+
             return "old", inner()
+
         return target
 
     def caller():
@@ -201,14 +203,14 @@ def test_callbacks_from_c():
         return "old" + match.group(0)
 
     assert hooked(lambda: re.sub("[ab]", target, "xaxb"), cache=only("target"))[0] == "xnewaxnewb"
-    assert hooked(lambda: sorted([3, 1], key=lambda v: (target(re.match(".", "q")), v)), cache=only("target"))[0] == [1,
-        3]
+    assert hooked(lambda: sorted([3, 1], key=lambda v: (target(re.match(".", "q")), v)), cache=only("target"))[0] == [1, 3]
 
 
 def test_class_bodies_and_exec_pass():
     def caller():
         class C:
             value = "old"
+
         space = {}
         exec("x = 'old'", space)
         return C.value, space["x"]
@@ -220,7 +222,7 @@ def test_class_bodies_and_exec_pass():
 
 def test_comprehensions_and_lambdas():
     def caller():
-        target = lambda v: ("old", v)   # noqa: E731
+        target = lambda v: ("old", v)  # noqa: E731
         return [target(v) for v in range(3)]
 
     assert hooked(caller, cache=only("<lambda>"))[0] == [("new", 0), ("new", 1), ("new", 2)]
@@ -362,8 +364,7 @@ def test_check_failure_runs_the_original():
     def caller():
         return target(1, 2, k=3, z=4)
 
-    assert hooked(caller, cache=Failing(wanted=lambda code: code.co_name == "target"))[0] == ("plain", 1, (2,), 3,
-        {"z": 4})
+    assert hooked(caller, cache=Failing(wanted=lambda code: code.co_name == "target"))[0] == ("plain", 1, (2,), 3, {"z": 4})
     assert native.mode() == "off"
 
 
@@ -395,8 +396,13 @@ def test_two_caches_keep_their_own_entries():
     def target():
         return "old"
 
-    one, other = only("target"), Recorder(wanted=lambda code: code.co_name == "target", make=lambda code: code.replace(
-        co_consts=tuple("other" if c == "old" else c for c in code.co_consts)))
+    one, other = (
+        only("target"),
+        Recorder(
+            wanted=lambda code: code.co_name == "target",
+            make=lambda code: code.replace(co_consts=tuple("other" if c == "old" else c for c in code.co_consts)),
+        ),
+    )
     for _ in range(2):
         assert hooked(lambda: target(), cache=one)[0] == "new"
         assert hooked(lambda: target(), cache=other)[0] == "other"
@@ -453,8 +459,9 @@ def other(tmp_path_factory):
     folder = tmp_path_factory.mktemp("other")
     (folder / "other.cpp").write_text(OTHER_EVALUATOR)
     target = folder / "other.so"
-    subprocess.run(["g++", "-shared", "-fPIC", "-w", f"-I{sysconfig.get_paths()['include']}", folder / "other.cpp", "-o", target],
-                   check=True)
+    subprocess.run(
+        ["g++", "-shared", "-fPIC", "-w", f"-I{sysconfig.get_paths()['include']}", folder / "other.cpp", "-o", target], check=True
+    )
     spec = importlib.util.spec_from_file_location("other", target)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -474,7 +481,7 @@ def test_an_earlier_evaluator_still_sees_all_frames(other):
         assert hooked(caller, cache=only("target"))[0] == ("new", "new")
         assert other.counted() - before >= 3 and not native.installed()
         target()
-        assert other.counted() - before >= 4     # ours is gone, the other one is back
+        assert other.counted() - before >= 4  # ours is gone, the other one is back
     finally:
         other.off()
     assert hooked(caller, cache=only("target"))[0] == ("new", "new") and not native.installed()
@@ -489,8 +496,8 @@ def test_an_evaluator_installed_over_ours(other):
         return target()
 
     cache = only("target")
-    assert hooked(caller, cache=cache)[0] == "new"           # the other one passes on to ours
+    assert hooked(caller, cache=cache)[0] == "new"  # the other one passes on to ours
     assert hooked(lambda: target(), cache=cache)[0] == "new"  # we stay below it, without a circle
-    other.off()                                              # and it restores ours, which lets every frame pass
+    other.off()  # and it restores ours, which lets every frame pass
     assert target() == "old"
     assert hooked(lambda: target(), cache=cache)[0] == "new" and not native.installed()

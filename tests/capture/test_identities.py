@@ -41,7 +41,7 @@ def behind_a_break(x):
     return [id(thing) in table for thing in (A, B)]
 
 
-PROGRAMS = {            # function, its calls, graph breaks, whether all calls are one entry
+PROGRAMS = {  # function, its calls, graph breaks, whether all calls are one entry
     "table": (lambda x, t: x + 1 if id(t) in TABLE else x - 1, [(x, A), (x, B), (x, A), (x, Thing())], {}, False),
     "get": (lambda x, t: x + TABLE.get(id(t), 7), [(x, A), (x, B)], {}, False),
     "list": (lambda x, t: x + (id(t) in NUMBERS), [(x, A), (x, B), (x, Thing())], {}, False),

@@ -60,8 +60,10 @@ def test_an_integer_tensor_without_dims_gives_a_view(backend, place):
         return x * 1, y
 
     for f in (written, lambda x, i: x[i], lambda x, i: x[:, i], lambda x, i: x[flambeau.tensor(0)]):
+
         def make():
             return flambeau.arange(6.0).reshape(2, 3), flambeau.tensor(place)
+
         flambeau.compiler.reset()
         compiled = flambeau.compile(f, backend=backend)
         for _ in range(2):
@@ -82,12 +84,16 @@ def test_writing_at_an_integer_tensor_breaks_no_graph(backend):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "loops"])
-@pytest.mark.parametrize("key", [lambda i: i, lambda i: (i,), lambda i: (i, slice(0, 2)), lambda i: (i, i)], ids=["alone", "tuple", "slice", "twice"])
+@pytest.mark.parametrize(
+    "key", [lambda i: i, lambda i: (i,), lambda i: (i, slice(0, 2)), lambda i: (i, i)], ids=["alone", "tuple", "slice", "twice"]
+)
 @pytest.mark.parametrize("dtype", [flambeau.int16, flambeau.int64, flambeau.uint8], ids=str)
 def test_what_was_read_by_a_tensor_without_dims_is_written_back(dtype, key, backend):
     """The value that is stored is a view of the place: a write by index refused it as memory that lies across."""
+
     def f(x, i):
         x[key(i)] += 1
         return x * 1
+
     x, y, i = flambeau.arange(9.0).reshape(3, 3), flambeau.arange(9.0).reshape(3, 3), flambeau.tensor(2, dtype=dtype)
     assert flambeau.equal(flambeau.compile(f, backend=backend)(x, i), f(y, i)) and flambeau.equal(x, y)

@@ -22,10 +22,25 @@ from flambeau.runtime.gc_pause import uncollected
 
 MOST = int(os.environ.get("INTERRUPTS", 150))
 ROOT = pathlib.Path(torch.__file__).parent
-WATCHED = tuple(str(ROOT / name) for name in (
-    "capture/frontend/api.py", "capture/frontend/convert_frame.py", "capture/surroundings.py", "capture/graph/graph_tracer.py", "capture/frontend/trace_context.py", "eager/state.py",
-    "eager/amp/autocast_mode.py", "eager/autograd/modes.py", "runtime/gc_pause.py", "runtime/locks.py", "runtime/compile_log.py", "inductor/driver.py",
-    "inductor/graph/joint_graph.py", "inductor/graph/retrace.py"))
+WATCHED = tuple(
+    str(ROOT / name)
+    for name in (
+        "capture/frontend/api.py",
+        "capture/frontend/convert_frame.py",
+        "capture/surroundings.py",
+        "capture/graph/graph_tracer.py",
+        "capture/frontend/trace_context.py",
+        "eager/state.py",
+        "eager/amp/autocast_mode.py",
+        "eager/autograd/modes.py",
+        "runtime/gc_pause.py",
+        "runtime/locks.py",
+        "runtime/compile_log.py",
+        "inductor/driver.py",
+        "inductor/graph/joint_graph.py",
+        "inductor/graph/retrace.py",
+    )
+)
 
 
 class Cut(BaseException):
@@ -44,7 +59,13 @@ def surrounded():
     """All that a later call depends on."""
     fields = [(type(local).__name__, surroundings.fields_of(local)) for local in surroundings.LOCALS]
     held = [(name, {k: v for k, v in found.items() if v not in (None, [], {})}) for name, found in fields]
-    return [each for each in held if each[1]], uncollected.blocks(), gc.isenabled(), locks.importing.held(), compile_log.compiling()
+    return (
+        [each for each in held if each[1]],
+        uncollected.blocks(),
+        gc.isenabled(),
+        locks.importing.held(),
+        compile_log.compiling(),
+    )
 
 
 @pytest.fixture
@@ -63,17 +84,20 @@ def cut_at(monkeypatch):
                     sys.settrace(None)
                     raise Cut(f"{frame.f_code.co_filename}:{frame.f_lineno}")
             return local
+
         sys.settrace(lambda frame, event, arg: local if frame.f_code.co_filename in WATCHED else None)
         try:
             return miss(self, *args)
         finally:
             sys.settrace(None)
             told["lines"] = len(seen)
+
     monkeypatch.setattr(Compiled, "miss", watched)
 
     def arm(k):
         told["at"] = k
         return told
+
     return arm
 
 
@@ -125,6 +149,7 @@ def test_signals_at_random_moments(monkeypatch):
             time.sleep(0.004)
             if sending:
                 signal.pthread_kill(main, signal.SIGUSR1)
+
     kept, thread = signal.signal(signal.SIGUSR1, cut), threading.Thread(target=press, daemon=True)
     try:
         thread.start()
@@ -159,12 +184,14 @@ def test_what_settles_is_interrupted_itself(monkeypatch):
         if len(calls) < 4:
             raise Cut(len(calls))
         kept(saved)
+
     from flambeau.capture.state import native
     from flambeau.eager.tensor import Tensor
     import numpy as np
 
     def use(put_back):
         native.configure(tensor=Tensor, ndarray=np.ndarray, keep=surroundings.keep, put_back=put_back)
+
     use(often)
     try:
         with pytest.raises(Cut, match="1"):

@@ -104,12 +104,18 @@ def length_of_iterators(x):
 def exceptions_of_c(x):
     def missing():
         raise ImportError("text", name="name")
+
     try:
         missing()
     except ImportError as error:
         first = error.name, str(error)
     problem = UnicodeEncodeError("baz", "xxxxx", 1, 5, "foo")
-    return first, str(problem), error_of(lambda: setattr(problem, "__traceback__", 5)), error_of(lambda: setattr(problem, "__cause__", 5))
+    return (
+        first,
+        str(problem),
+        error_of(lambda: setattr(problem, "__traceback__", 5)),
+        error_of(lambda: setattr(problem, "__cause__", 5)),
+    )
 
 
 def clause_that_is_no_class(x):
@@ -118,6 +124,7 @@ def clause_that_is_no_class(x):
             raise ValueError(1)
         except classes:
             return 1
+
     return error_of(lambda: run((5, KeyError))), error_of(lambda: run(ValueError))
 
 
@@ -208,9 +215,19 @@ def text_of_errors(x):
     return x + 1, texts
 
 
-PROGRAMS = (plain_tuple_has_no_fields, surplus_arguments, descriptors_of_a_class, caching_metaclass, comprehension_with_cells,
-            length_of_iterators, exceptions_of_c, clause_that_is_no_class,
-            small_cache, breaks_behind_super, text_of_errors)
+PROGRAMS = (
+    plain_tuple_has_no_fields,
+    surplus_arguments,
+    descriptors_of_a_class,
+    caching_metaclass,
+    comprehension_with_cells,
+    length_of_iterators,
+    exceptions_of_c,
+    clause_that_is_no_class,
+    small_cache,
+    breaks_behind_super,
+    text_of_errors,
+)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
@@ -226,7 +243,9 @@ def test_a_cell_without_value_is_a_local_without_value():
 
 
 def test_methods_of_enum_members_run_once_a_call():
-    compiled = torch.compile(lambda x, mode: mode.scaled(x) + 1, backend=lambda graph, inputs: Interpreter(graph).run, fullgraph=True)
+    compiled = torch.compile(
+        lambda x, mode: mode.scaled(x) + 1, backend=lambda graph, inputs: Interpreter(graph).run, fullgraph=True
+    )
     seen.clear()
     for mode, number in ((Mode.SMALL, 2), (Mode.LARGE, 3), (Mode.SMALL, 2)):
         assert compiled(torch.ones(2), mode).tolist() == [number, number]
@@ -247,6 +266,7 @@ def test_no_place_for_an_attribute():
             pair.third = 5
         except AttributeError as error:
             return x + pair.first, str(error)
+
     compiled = torch.compile(program, backend=lambda graph, inputs: Interpreter(graph).run)
     for pair in (Pair(), Pair()):
         assert repr(compiled(torch.ones(2), pair)) == repr(program(torch.ones(2), Pair()))
@@ -255,6 +275,7 @@ def test_no_place_for_an_attribute():
 def test_an_exception_that_a_caller_handles():
     def program(x):
         return x + 1, sys.exception(), sys.exc_info()[1]
+
     compiled = torch.compile(program, backend=lambda graph, inputs: Interpreter(graph).run)
     for _ in range(2):
         assert compiled(torch.ones(2))[1:] == (None, None)
@@ -312,6 +333,7 @@ def test_what_is_stored_and_deleted_may_have_been_there(make, there):
                 thing.extra = k
             found = run(torch.ones(2), thing)
             yield repr(found), list(vars(thing)), vars(thing).get("log")
+
     assert list(calls(interpreted(program))) == list(calls(program))
 
 
@@ -321,6 +343,7 @@ def test_a_slot_that_is_stored_and_deleted():
             thing.b = x + 1
         del thing.b
         return error_of(lambda: thing.b), error_of(lambda: delattr(thing, "b")), x * 2
+
     compiled = interpreted(program)
     for k in (1, 1, 0, 0, 1):
         pair = Slots(), Slots()
@@ -335,8 +358,15 @@ def explicit_lookups(x):
     made = Answers()
     made.a = x
     del made.a
-    return (made.b, made.empty, made.a, error_of(lambda: object.__getattribute__(made, "a")),
-            error_of(lambda: object.__getattribute__(made, "empty")), error_of(lambda: super(Answers, made).__getattribute__("b")), x + 1)
+    return (
+        made.b,
+        made.empty,
+        made.a,
+        error_of(lambda: object.__getattribute__(made, "a")),
+        error_of(lambda: object.__getattribute__(made, "empty")),
+        error_of(lambda: super(Answers, made).__getattribute__("b")),
+        x + 1,
+    )
 
 
 def cells_of_a_closure(x):
@@ -347,7 +377,9 @@ def cells_of_a_closure(x):
         def put(w):
             nonlocal v
             v = w
+
         return get, put
+
     get, put = made(x)
     first = get.__closure__[0].cell_contents + 1
     put(x * 3)
@@ -359,6 +391,7 @@ def cells_of_a_closure(x):
 def an_empty_cell(x):
     def get():
         return late
+
     found = error_of(lambda: get.__closure__[0].cell_contents)
     late = x + 1
     return found, get.__closure__[0].cell_contents, get()
@@ -367,6 +400,7 @@ def an_empty_cell(x):
 def names_of_a_made_function(x):
     def made(v, *, w=2):
         return v + w
+
     return made(x), made.__kwdefaults__, made.__globals__ is globals(), error_of(lambda: made.absent)
 
 
@@ -379,14 +413,18 @@ def waits_at_a_yield_in_its_handler(x):
         done.append("went on")
         yield x + 2
         return x + 3
+
     done, it = [], numbers()
     next(it)
     found = [error_of(it.close), done[:], error_of(lambda: next(it)), done[:], error_of(lambda: next(it))]
     return found, error_of(lambda: next(it)), it.close()
 
 
-@pytest.mark.parametrize("program", (explicit_lookups, cells_of_a_closure, an_empty_cell, names_of_a_made_function,
-                                     waits_at_a_yield_in_its_handler), ids=lambda program: program.__name__)
+@pytest.mark.parametrize(
+    "program",
+    (explicit_lookups, cells_of_a_closure, an_empty_cell, names_of_a_made_function, waits_at_a_yield_in_its_handler),
+    ids=lambda program: program.__name__,
+)
 def test_drawn_corners(program):
     test_captured_is_plain(program)
 
@@ -399,6 +437,7 @@ def test_a_closure_from_outside():
         held = f.__closure__[0].cell_contents
         f.__closure__[0].cell_contents = held + 1
         return f(x), held
+
     compiled, pair = interpreted(program), (made(1), made(1))
     for _ in range(3):
         assert repr(compiled(torch.ones(2), pair[0])) == repr(program(torch.ones(2), pair[1]))
@@ -407,10 +446,24 @@ def test_a_closure_from_outside():
 @pytest.mark.parametrize("names", ((), ("absent",), ("len",), ("absent", "len")))
 def test_names_that_no_module_has_yet(names):
     """A name that was missing is asked for again; a global that hides a builtin goes, and the builtin is there."""
-    text = "\n".join(("def remove():", "    global absent", "    del absent", "def remove_builtin():", "    global len", "    del len",
-                      "def program(x):", "    return x + 1, told(lambda: absent), told(remove), told(remove_builtin), told(lambda: len((1,)))",
-                      "def store(x):", "    global len, absent", "    absent = len = lambda v: 7", "    found = absent(1), len(1)",
-                      "    del absent, len", "    return x + 1, found, told(lambda: absent), len((1,))"))
+    text = "\n".join(
+        (
+            "def remove():",
+            "    global absent",
+            "    del absent",
+            "def remove_builtin():",
+            "    global len",
+            "    del len",
+            "def program(x):",
+            "    return x + 1, told(lambda: absent), told(remove), told(remove_builtin), told(lambda: len((1,)))",
+            "def store(x):",
+            "    global len, absent",
+            "    absent = len = lambda v: 7",
+            "    found = absent(1), len(1)",
+            "    del absent, len",
+            "    return x + 1, found, told(lambda: absent), len((1,))",
+        )
+    )
 
     def calls(wrap):
         world = {"__name__": "world", "told": error_of}
@@ -422,6 +475,7 @@ def test_names_that_no_module_has_yet(names):
             yield repr(program(torch.ones(2)))[:60], sorted(set(world) & {"absent", "len"})
             found = store(torch.ones(2))
             yield repr((found[0].tolist(), *found[1:])), sorted(set(world) & {"absent", "len"})
+
     assert list(calls(interpreted)) == list(calls(lambda f: f))
 
 
@@ -431,14 +485,28 @@ def test_names_that_a_module_lost():
     def program(x):
         module.Z = x
         first = error_of(lambda: delattr(module, "Z"))
-        return x + 1, first, error_of(lambda: delattr(module, "Z")), error_of(lambda: module.Z), error_of(lambda: delattr(module, "Y"))
+        return (
+            x + 1,
+            first,
+            error_of(lambda: delattr(module, "Z")),
+            error_of(lambda: module.Z),
+            error_of(lambda: delattr(module, "Y")),
+        )
+
     compiled = interpreted(program)
     for _ in range(2):
         assert repr(compiled(torch.ones(2))) == repr(program(torch.ones(2)))
 
 
-ORDERS = ("globals().__delitem__('G'); G = 5; globals()['Z'] = 6", "del G; G = 5; Z = 6", "Z = 1; del Z; globals()['Y'] = 6; Z = 2", "Z = 1; del G; G = 2",
-          "Z = 1; del Z; Z = 2; Y = 6", "Y = 1; Z = 2; Y = 3; del G; del Y; Y = 4", "H = 1; Z = 2; G = 3")
+ORDERS = (
+    "globals().__delitem__('G'); G = 5; globals()['Z'] = 6",
+    "del G; G = 5; Z = 6",
+    "Z = 1; del Z; globals()['Y'] = 6; Z = 2",
+    "Z = 1; del G; G = 2",
+    "Z = 1; del Z; Z = 2; Y = 6",
+    "Y = 1; Z = 2; Y = 3; del G; del Y; Y = 4",
+    "H = 1; Z = 2; G = 3",
+)
 
 
 @pytest.mark.parametrize("lines", ORDERS)
@@ -461,6 +529,7 @@ def refused(f, *args):
 @pytest.mark.parametrize("value", [(), [], [("a", 1)], "", 3, None, range(0), {"a": 1}], ids=repr)
 def test_two_stars_take_mappings_alone(value):
     """`dict.update` takes pairs, too, which had let them through."""
+
     def collected(**words):
         return words
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mode does not
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
 import fuzzing
 import language_draw as language
 
@@ -26,8 +26,11 @@ def backend_of(seed):
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("k", range(PARTS))
 def test_drawn_programs_do_what_plain_ones_do(k):
-    found = [told for seed in range(FIRST + k, FIRST + DRAWN, PARTS)
-             if (told := fuzzing.differing(seed, kind=language, calls=3, backend=backend_of(seed), close=True))]
+    found = [
+        told
+        for seed in range(FIRST + k, FIRST + DRAWN, PARTS)
+        if (told := fuzzing.differing(seed, kind=language, calls=3, backend=backend_of(seed), close=True))
+    ]
     assert not found, "\n\n".join(found[:3])
 
 
@@ -147,6 +150,7 @@ SMALL = {
 @pytest.mark.parametrize("backend", ["interpreted", "aot_eager"])
 def test_small_programs(name, backend):
     import textwrap
+
     body = textwrap.indent(textwrap.dedent(SMALL[name]).strip(), "    ")
     text = f"{language.PRELUDE}\ndef f(x, y, n, items, box):\n    out = []\n{body}\n    return out\n"
     found = fuzzing.compare(text, name="small", calls=3, backend=fuzzing.interpreted if backend == "interpreted" else backend)
@@ -155,7 +159,21 @@ def test_small_programs(name, backend):
 
 def test_the_programs_are_about_everything():
     """Every fragment is drawn, few texts are no Python, and most have something to show."""
-    texts = [language.source(language.Program(seed))[len(language.PRELUDE):] for seed in range(300)]
-    for word in ("globals()", "yield from", ".throw(", "cached(", "nonlocal", "except*", "ExitStack", "match ", "*rest", "f'{", "class Cls", "finally", "eval"):
+    texts = [language.source(language.Program(seed))[len(language.PRELUDE) :] for seed in range(300)]
+    for word in (
+        "globals()",
+        "yield from",
+        ".throw(",
+        "cached(",
+        "nonlocal",
+        "except*",
+        "ExitStack",
+        "match ",
+        "*rest",
+        "f'{",
+        "class Cls",
+        "finally",
+        "eval",
+    ):
         assert word == "eval" or sum(word in text for text in texts) > 5, word
     assert sum(map(fuzzing.valid, texts)) > 285

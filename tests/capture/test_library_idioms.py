@@ -37,6 +37,7 @@ def counting(fn):
     def run(*args, **kwargs):
         asked = inspect.signature(fn).parameters
         return fn(*args, **{k: v for k, v in kwargs.items() if k in asked}) + len(asked)
+
     return run
 
 
@@ -128,8 +129,17 @@ def record(x):
     return made["hidden"] + len(made), list(made.keys())
 
 
-IDIOMS = [names_of_parameters, of_methods, passed_on, read_only, first_of_a_sequence, left_early,
-          lambda x: x + next(two_handlers()), lambda x: x + next(inside_a_handler()), record]
+IDIOMS = [
+    names_of_parameters,
+    of_methods,
+    passed_on,
+    read_only,
+    first_of_a_sequence,
+    left_early,
+    lambda x: x + next(two_handlers()),
+    lambda x: x + next(inside_a_handler()),
+    record,
+]
 
 
 @pytest.mark.parametrize("fn", IDIOMS, ids=lambda fn: fn.__name__)
@@ -144,10 +154,14 @@ def test_a_signature_that_changes_is_seen():
     def fn(x):
         parameters = inspect.signature(asked).parameters
         return x + len(parameters) + parameters["b"].default
+
     compiled = torch.compile(fn, backend="eager")
-    for change in (lambda: None, lambda: setattr(asked, "__defaults__", (7,)),
-                   lambda: setattr(asked, "__signature__", inspect.signature(lambda q, r, b=1: None)),
-                   lambda: delattr(asked, "__signature__")):
+    for change in (
+        lambda: None,
+        lambda: setattr(asked, "__defaults__", (7,)),
+        lambda: setattr(asked, "__signature__", inspect.signature(lambda q, r, b=1: None)),
+        lambda: delattr(asked, "__signature__"),
+    ):
         change()
         assert compiled(X).tolist() == fn(X).tolist()
     assert not counters.snapshot()["breaks"]
@@ -209,6 +223,7 @@ def test_gradients_go_through_checks(backend):
         POLICY.zero_grad()
         run(X).backward()
         return [p.grad.clone() for p in POLICY.parameters()]
+
     expected, found = gradients(policy), gradients(torch.compile(policy, backend=backend))
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(expected, found)) and not counters.snapshot()["breaks"]
 
@@ -222,6 +237,7 @@ def test_data_that_a_check_refuses_raises():
             return round(run(x).item(), 4)
         except ValueError as error:
             return str(error)
+
     compiled = torch.compile(fn, backend="eager")
     for x in (X + 1, X + 2, X - 3, X + 3, X - 9):
         assert told(compiled, x) == told(fn, x)

@@ -47,6 +47,7 @@ class Watching:
 
     def __call__(self, graph, example_inputs):
         from flambeau.capture.frontend import backends
+
         self.graphs.append(weakref.ref(graph))
         made = backends.lookup(self.backend)[1](graph, example_inputs)
         self.compiled.append(weakref.ref(made))
@@ -85,6 +86,7 @@ def closing(x):
 
     def add(y):
         return z + y
+
     print(end="")
     return add(x), add
 
@@ -93,6 +95,7 @@ def through(x):
     def helper(y):
         print(end="")
         return y * 2
+
     return helper(x) + 1
 
 
@@ -120,7 +123,7 @@ def copy_of(function):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_all_is_freed_with_the_compiled_function(function, backend):
-    call(torch.compile(copy_of(function), backend=backend), torch.ones(3))   # imports, and caches filled once
+    call(torch.compile(copy_of(function), backend=backend), torch.ones(3))  # imports, and caches filled once
     before = living()
     watching, plain = Watching(backend), copy_of(function)
     compiled = torch.compile(plain, backend=watching)
@@ -139,6 +142,7 @@ def test_all_is_freed_with_the_compiled_function(function, backend):
 def test_the_compiled_code_is_freed_and_the_function_is_not():
     def f(x):
         return x + 1
+
     compiled = torch.compile(f, backend="eager")
     compiled(torch.ones(2))
     made = weakref.ref(compiled.entries[0].code)
@@ -213,6 +217,7 @@ def test_an_object_met_by_guards_is_not_kept():
 
     def f(x, config):
         return x * config.width + config.items[0]
+
     compiled = torch.compile(f, backend="eager")
     config = Config()
     compiled(torch.ones(2), config)
@@ -229,6 +234,7 @@ def test_a_failed_compilation_keeps_nothing():
 
     def f(x):
         return x + 1
+
     with pytest.warns(RuntimeWarning, match="could not compile"):
         torch.compile(copy_of(straight), backend=broken_backend)(torch.ones(3))
     before = living()

@@ -123,8 +123,11 @@ def nested(seen, thing):
     return len(seen)
 
 
-@pytest.mark.parametrize("function", [rebound, deleted, in_a_loop, passed_on_the_stack, not_read_again, behind_a_handler,
-                                      local_class, argument], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "function",
+    [rebound, deleted, in_a_loop, passed_on_the_stack, not_read_again, behind_a_handler, local_class, argument],
+    ids=lambda f: f.__name__,
+)
 def test_lives_as_long_as_without_compilation(function):
     plain, captured = [], []
     function(plain)
@@ -237,6 +240,7 @@ def test_deep_recursion_under_the_hook():
 
 def test_one_object_under_two_names_across_a_break():
     """The second name keeps the object when the first gets another one."""
+
     def program(x, y):
         also = y
         torch.manual_seed(1)

@@ -19,7 +19,7 @@ def program(x, n):
         if n == 5:
             raise KeyError("five")
         if n == 6:
-            x = late                                # noqa: F821  (an UnboundLocalError)
+            x = late  # noqa: F821  (an UnboundLocalError)
     except ValueError:
         x = x + 1
     late = 4
@@ -30,15 +30,20 @@ def outcome(function, n):
     try:
         return [t.tolist() for t in function(torch.ones(2), n)]
     except Exception as error:
-        return type(error), str(error), error.__traceback__.tb_next.tb_next.tb_lineno if error.__traceback__.tb_next.tb_next else \
-            error.__traceback__.tb_next.tb_lineno
+        return (
+            type(error),
+            str(error),
+            error.__traceback__.tb_next.tb_next.tb_lineno
+            if error.__traceback__.tb_next.tb_next
+            else error.__traceback__.tb_next.tb_lineno,
+        )
 
 
 @pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.98])
 def test_a_table_that_is_missing_or_cut_short(share):
     counters.reset()
     code = program.__code__
-    table = code.co_linetable[:int(len(code.co_linetable) * share)]
+    table = code.co_linetable[: int(len(code.co_linetable) * share)]
     plain = types.FunctionType(code.replace(co_linetable=table), globals())
     compiled = torch.compile(plain, backend="eager")
     with config.patch(strict=True):

@@ -20,8 +20,11 @@ import matrix_torch  # noqa: F401
 ROWS = [(construct, kind) for construct in CONSTRUCTS for kind in construct.kinds]
 
 
-@pytest.mark.parametrize("construct, kind, shift", [(*row, n) for n, row in enumerate(ROWS)],
-                         ids=[f"{construct.name}-{kind}" for construct, kind in ROWS])
+@pytest.mark.parametrize(
+    "construct, kind, shift",
+    [(*row, n) for n, row in enumerate(ROWS)],
+    ids=[f"{construct.name}-{kind}" for construct, kind in ROWS],
+)
 def test_construct(construct, kind, shift):
     for position, source, dynamic in cells(construct, kind, shift):
         check_case(construct, kind, position, source, dynamic)
@@ -48,6 +51,7 @@ def test_a_number_that_changes_every_step_costs_two_graphs():
     def backend(graph, example_inputs):
         graphs.append(graph)
         return Interpreter(graph).run
+
     compiled = torch.compile(step, backend=backend)
     x, a, b = torch.ones(3), torch.ones(3), torch.ones(3) * 2
     with config.patch(strict=True):

@@ -118,6 +118,7 @@ def test_replaced_class_method_is_guarded():
     class Own(nn.Module):
         def forward(self, v):
             return v + 1
+
     holder = nn.Sequential(Own())
     _, compiled = run(holder, X)
     Own.forward = lambda self, v: v + 2
@@ -135,6 +136,7 @@ def test_buffer_is_updated():
             self.seen.add_(1)
             self.calls += 1
             return v + self.seen
+
     module = Counter()
     compiled = torch.compile(module, backend=Recording())
     first, second = compiled(X), compiled(X)
@@ -151,6 +153,7 @@ def test_buffer_is_replaced():
         def forward(self, v):
             old, self.last = self.last, v * 2
             return v + old
+
     module = Replacer()
     compiled = torch.compile(module, backend=Recording())
     assert same(compiled(X), X + 0) and same(module.last, X * 2) and same(compiled(X), X + X * 2)
@@ -197,6 +200,7 @@ def test_twelve_layers_with_a_print():
             for layer in self.layers:
                 v = layer(v)
             return v
+
     tower = Tower()
     counters.reset()
     compiled = torch.compile(tower, backend=Recording())
@@ -210,6 +214,7 @@ def test_modules_as_arguments_and_globals():
 
     def fn(module, a):
         return module(a) + sum(p.sum() for p in module.parameters()) if False else module(a) + lin(a)
+
     check(fn, nn.Linear(3, 3), X)
 
 
@@ -221,6 +226,7 @@ def test_parameters_of_a_module_are_iterated():
         for name, p in lin.named_parameters():
             total = total + p.sum()
         return total
+
     check(fn, X, ops=5)
 
 
@@ -235,5 +241,6 @@ def test_missing_attribute_raises_as_eager():
     class Bad(nn.Module):
         def forward(self, v):
             return v + self.nothing
+
     with pytest.raises(AttributeError, match="'Bad' object has no attribute 'nothing'"):
         torch.compile(Bad(), backend="eager")(X)

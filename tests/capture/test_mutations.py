@@ -38,6 +38,7 @@ def mutation(change):
 
 # -- parameters and buffers
 
+
 @mutation
 def data_is_replaced(w):
     w.model.blocks[0].lin.weight.data = torch.full((3, 3), 0.5).double()
@@ -138,6 +139,7 @@ def state_is_loaded_by_assignment(w):
 
 # -- submodules
 
+
 @mutation
 def submodule_is_replaced(w):
     w.model.blocks[0].lin = nn.Linear(3, 3, bias=False).double()
@@ -184,6 +186,7 @@ def a_part_stops_training(w):
 
 
 # -- plain attributes
+
 
 @mutation
 def attribute_is_assigned(w):
@@ -236,6 +239,7 @@ def dict_is_replaced_by_a_subclass(w):
     class Doubled(dict):
         def __getitem__(self, key):
             return 2 * super().__getitem__(key)
+
     w.model.blocks[0].options = Doubled(bias=1.0)
 
 
@@ -255,6 +259,7 @@ def config_is_replaced(w):
 
 
 # -- classes and code
+
 
 @mutation
 def forward_of_the_class(w):
@@ -309,6 +314,7 @@ def bases_of_a_class(w):
 
         def extra(self, x):
             return x - 1.0
+
     w.Block.__bases__ = (Base,)
 
 
@@ -338,6 +344,7 @@ def code_of_a_function(w):
 
 
 # -- closures, globals, modules
+
 
 @mutation
 def cell_of_a_closure(w):
@@ -393,6 +400,7 @@ def default_type(w):
 
 # -- hooks
 
+
 @mutation
 def forward_hook(w):
     w.model.blocks[0].register_forward_hook(lambda m, args, out: out * 2.0)
@@ -426,8 +434,7 @@ def global_forward_hook(w):
 
 @mutation
 def global_forward_pre_hook(w):
-    hook = nn.modules.module.register_module_forward_pre_hook(
-        lambda m, args: (args[0] * 2.0,) if type(m) is nn.Linear else None)
+    hook = nn.modules.module.register_module_forward_pre_hook(lambda m, args: (args[0] * 2.0,) if type(m) is nn.Linear else None)
     return hook.remove
 
 
@@ -440,6 +447,7 @@ def hook_of_a_parameter(w):
 def hook_after_accumulation(w):
     def double(p):
         p.grad = p.grad * 2.0
+
     w.model.weight.register_post_accumulate_grad_hook(double)
 
 
@@ -453,10 +461,12 @@ def parametrization(w):
     class Doubled(nn.Module):
         def forward(self, x):
             return x * 2.0
+
     torch.nn.utils.parametrize.register_parametrization(w.model.blocks[0].lin, "weight", Doubled())
 
 
 # -- the call itself
+
 
 @mutation
 def gradients_are_off(w):
@@ -490,7 +500,12 @@ def call(w, model):
         out = model(w.x)
     if out.requires_grad:
         out.float().square().sum().backward()
-    return out, {"x": w.x.grad, **{name: p.grad for name, p in w.model.named_parameters()}}, w.model.seen, dict(w.model.named_buffers())
+    return (
+        out,
+        {"x": w.x.grad, **{name: p.grad for name, p in w.model.named_parameters()}},
+        w.model.seen,
+        dict(w.model.named_buffers()),
+    )
 
 
 def results(w, change, compile=lambda model: model):
@@ -512,8 +527,13 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4, torch.bfloat16: 4e-2}
 def same_closely(a, b):
     """Equal types and structure; values but for the order of sums."""
     if isinstance(a, torch.Tensor):
-        return isinstance(b, torch.Tensor) and a.dtype == b.dtype and a.shape == b.shape and a.requires_grad == b.requires_grad and torch.allclose(
-            a.double(), b.double(), 0.0, TOLERANCE[a.dtype] * (1.0 + a.detach().abs().max().item()))
+        return (
+            isinstance(b, torch.Tensor)
+            and a.dtype == b.dtype
+            and a.shape == b.shape
+            and a.requires_grad == b.requires_grad
+            and torch.allclose(a.double(), b.double(), 0.0, TOLERANCE[a.dtype] * (1.0 + a.detach().abs().max().item()))
+        )
     if isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(map(same_closely, a, b))
     if isinstance(a, dict):
@@ -538,7 +558,9 @@ def test_mutation(name):
 UNSEEN = {"type_changes_and_back", "forward_hook_comes_and_goes", "input_has_other_strides"}
 
 
-@pytest.mark.parametrize("name", [n for n in MUTATIONS if n.startswith(("data", "values", "parameter", "buffer", "state", "type"))])
+@pytest.mark.parametrize(
+    "name", [n for n in MUTATIONS if n.startswith(("data", "values", "parameter", "buffer", "state", "type"))]
+)
 def test_generated_kernels_see_new_data(name):
     expected = results(world(), MUTATIONS[name])
     found = results(world(), MUTATIONS[name], torch.compile)

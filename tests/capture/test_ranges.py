@@ -52,6 +52,7 @@ def test_a_schedule_is_one_graph_for_all_steps():
         rate = 0.5 * (1 + math.cos(math.pi * (step - warm) / (total - warm)))
         assert 0 <= rate <= 1
         return x * rate * math.exp(-0.1 * step) + math.sin(step)
+
     compiled, x = torch.compile(fn, backend="eager"), torch.ones(2, dtype=torch.float64)
     counters.reset()
     for step in (3, 4, 7, 20, 33, 39):

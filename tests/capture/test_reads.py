@@ -80,10 +80,16 @@ def leaf(*shape):
 
 
 PROGRAMS = [
-    (append_item, lambda: [leaf(3, 4), []]), (item_in_loop, lambda: [leaf(5, 4)]), (integers, lambda: [leaf(5, 4)]),
-    (sizes, lambda: [torch.randn(5).relu()]), (experts, lambda: [leaf(16, 4), leaf(4, 4), leaf(4, 4), torch.randn(4, 2)]),
-    (aliases, lambda: [torch.randn(3, 4)]), (written_last, lambda: [torch.randn(3, 4)]), (draws, lambda: [leaf(3, 4)]),
-    (unrecorded, lambda: [leaf(3, 4)]), (lambda a: a[a > 0] * 3, lambda: [leaf(30)]),
+    (append_item, lambda: [leaf(3, 4), []]),
+    (item_in_loop, lambda: [leaf(5, 4)]),
+    (integers, lambda: [leaf(5, 4)]),
+    (sizes, lambda: [torch.randn(5).relu()]),
+    (experts, lambda: [leaf(16, 4), leaf(4, 4), leaf(4, 4), torch.randn(4, 2)]),
+    (aliases, lambda: [torch.randn(3, 4)]),
+    (written_last, lambda: [torch.randn(3, 4)]),
+    (draws, lambda: [leaf(3, 4)]),
+    (unrecorded, lambda: [leaf(3, 4)]),
+    (lambda a: a[a > 0] * 3, lambda: [leaf(30)]),
     (lambda a: torch.where(a > 0)[1] + 1, lambda: [torch.randn(4, 5)]),
 ]
 
@@ -135,6 +141,7 @@ def test_an_error_after_a_read_starts_the_call_again(backend):
 def test_sizes_of_inputs_and_of_data():
     def fn(a):
         return a[a > 0].sum() + a.shape[0] * a.max().item()
+
     counters.reset()
     compiled = torch.compile(fn, dynamic=True)
     for n in (3, 5, 8, 4):
@@ -145,10 +152,12 @@ def test_sizes_of_inputs_and_of_data():
 
 def test_a_read_after_a_write_to_an_input_breaks():
     """A call with reads must be able to start again."""
+
     def fn(a):
         a.add_(1)
         n = a.sum().item()
         return a * n
+
     counters.reset()
     a, b = torch.ones(3), torch.ones(3)
     assert same(torch.compile(fn, backend="eager")(a), fn(b)) and same(a, b)
@@ -159,6 +168,7 @@ def test_a_question_to_the_data_breaks_there():
     def fn(a):
         n = a.sum().item()
         return a + n if n > 3 else a - n
+
     counters.reset()
     compiled = torch.compile(fn, backend="eager")
     for scale in (1.0, 4.0, 0.5, 9.0):
@@ -179,6 +189,7 @@ def test_rows_stored_under_a_mask_must_fit(backend):
         a = a.clone()
         a[mask] = a[mask] * 2
         return a
+
     counters.reset()
     compiled = torch.compile(fn, backend=backend)
     for mask in ([True, True, False, False], [True, False, False, False], [True] * 4):
@@ -199,6 +210,7 @@ def test_printed_graph_reads_the_number():
     def backend(graph, example_inputs):
         graphs.append(graph)
         return graph.compile_python()
+
     backend.takes_reads = True
     compiled = torch.compile(lambda a: a * a.sum().item() + a[a > 0].shape[0], backend=backend)
     a = torch.tensor([1.0, -2.0, 4.0])

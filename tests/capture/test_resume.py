@@ -88,9 +88,7 @@ def assert_same(function, original, arguments, where):
 
 
 def like(original, code):
-    made = types.FunctionType(
-        code, original.__globals__, original.__name__, original.__defaults__, original.__closure__
-    )
+    made = types.FunctionType(code, original.__globals__, original.__name__, original.__defaults__, original.__closure__)
     made.__kwdefaults__ = original.__kwdefaults__
     return made
 
@@ -131,9 +129,7 @@ def arriving(function, index, instrs, live, depths, on_arrival):
         values = [names[slots[key]] if kind == "stack" else names[key] for kind, key in point.arguments]
         for slot in slots:
             names.pop(slot, None)  # up to 3.12 the program may hold this very dict
-        resume = types.FunctionType(
-            point.code, function.__globals__, "resume", None, tuple(by_name[n] for n in point.cells)
-        )
+        resume = types.FunctionType(point.code, function.__globals__, "resume", None, tuple(by_name[n] for n in point.cells))
         return on_arrival(resume, index, depth, frozenset(nulls), frozenset(unbound))(*values)
 
     def pad(e):
@@ -274,9 +270,7 @@ class Stepper:
                 new_code = self.one_step(point.code, state)
             count = len(point.arguments)
             closure = tuple(result.arguments[count:])
-            result = types.FunctionType(new_code, self.cut.function.__globals__, "step", None, closure)(
-                *result.arguments[:count]
-            )
+            result = types.FunctionType(new_code, self.cut.function.__globals__, "step", None, closure)(*result.arguments[:count])
         return result
 
 
@@ -284,8 +278,9 @@ def total_arguments(code):
     return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
 
 
-@pytest.mark.parametrize("function,arguments", [row for row in programs.CASES if row[0] not in programs.EMPTY_CELLS],
-                         ids=arguments_id)           # a step is an uncut instruction, without the question that a cut puts before it
+@pytest.mark.parametrize(
+    "function,arguments", [row for row in programs.CASES if row[0] not in programs.EMPTY_CELLS], ids=arguments_id
+)  # a step is an uncut instruction, without the question that a cut puts before it
 def test_one_instruction_a_frame(function, arguments):
     stepper = Stepper(function)
     want, lines = observe(function, function, arguments)
@@ -338,7 +333,11 @@ def test_resume_code_names_and_arguments():
     at = next(i.index for i in instrs if i.op == "POP_TOP")
     point = split(code, at + 1, 0)
     line = f.__code__.co_firstlineno + 3
-    assert point.code.co_name == "f" and point.code.co_qualname == f"<resume f at {line}>" and point.code.co_filename == code.co_filename
+    assert (
+        point.code.co_name == "f"
+        and point.code.co_qualname == f"<resume f at {line}>"
+        and point.code.co_filename == code.co_filename
+    )
     assert point.arguments == (("local", "b"), ("local", "c"))
     resumed = types.FunctionType(point.code, {})
     assert resumed(5, 3) == 15

@@ -1,4 +1,5 @@
 """The programs of resume_programs.py through the whole capture: all that a run shows equals the plain run."""
+
 import importlib.util
 import pathlib
 
@@ -30,6 +31,7 @@ def generator_in_with(log, t):
         with cutting.programs.Manager(log, "g"):
             for i in range(3):
                 yield t + i
+
     return [v * 2 for v in numbers()]
 
 
@@ -46,6 +48,7 @@ def delegation(log, t):
 
     def outer():
         yield (yield from inner())
+
     o = outer()
     return next(o), o.send(5), o.throw(ValueError("x")), next(o)
 
@@ -59,6 +62,7 @@ def closing(log, t):
             raise
         finally:
             log.append("finally")
+
     g = gen()
     value = next(g)
     g.close()
@@ -70,6 +74,7 @@ def stop_iteration_inside(log, t):
     def gen():
         yield 1
         raise StopIteration("bad")
+
     try:
         list(gen())
     except RuntimeError as error:
@@ -98,5 +103,6 @@ def test_what_reads_its_frame_is_told_by_meaning():
 
     def reads(x):
         return eval("x")
+
     assert not reads_frame(decode(model_eval.__code__), model_eval.__code__)
     assert reads_frame(decode(reads.__code__), reads.__code__)

@@ -42,7 +42,7 @@ def test_arithmetic_collapses_to_ints():
 def test_questions_become_guards_once():
     env, (n, m) = make(6, 4)
     assert bool(n > m) and not bool(n <= m) and bool(n != m)
-    assert recorded(env) == ["s1 < s0"]                     # the other two follow from it
+    assert recorded(env) == ["s1 < s0"]  # the other two follow from it
     assert bool(n >= 2) and bool(n * m > 3) and len(recorded(env)) == 1
 
 
@@ -86,8 +86,8 @@ def test_unbacked_is_replaced_by_what_it_equals():
 
 def test_floats_stay_symbolic_until_asked():
     env, (n,) = make(8)
-    scale = n ** -0.5
-    assert isinstance(scale, SymFloat) and abs(scale.hint - 8 ** -0.5) < 1e-12 and not recorded(env)
+    scale = n**-0.5
+    assert isinstance(scale, SymFloat) and abs(scale.hint - 8**-0.5) < 1e-12 and not recorded(env)
     assert abs(scale.evaluate({"s0": 16}) - 0.25) < 1e-12
     lr = env.create_float(0.1, "lr")
     step = lr * 0.5 + n / 2
@@ -122,8 +122,11 @@ OPS = {
     "//": lambda a, b: a // b,
     "%": lambda a, b: a % b,
 }
-TREES = st.recursive(st.one_of(st.integers(-6, 6), st.sampled_from(["n", "m"])),
-                     lambda t: st.tuples(st.sampled_from(list(OPS)), t, t), max_leaves=5)
+TREES = st.recursive(
+    st.one_of(st.integers(-6, 6), st.sampled_from(["n", "m"])),
+    lambda t: st.tuples(st.sampled_from(list(OPS)), t, t),
+    max_leaves=5,
+)
 RELATIONS = {"==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, ">=": lambda a, b: a >= b}
 
 
@@ -147,9 +150,7 @@ def test_where_the_guards_hold_the_answers_hold(questions, n, m):
     """The soundness of the whole file: any sizes that pass the guards get the same answers as the hints got."""
     env, (sn, sm) = make(n, m)
     try:
-        answers = [
-            bool(RELATIONS[op](run(a, {"n": sn, "m": sm}), run(b, {"n": sn, "m": sm}))) for op, a, b in questions
-        ]
+        answers = [bool(RELATIONS[op](run(a, {"n": sn, "m": sm}), run(b, {"n": sn, "m": sm}))) for op, a, b in questions]
         expected = [RELATIONS[op](run(a, {"n": n, "m": m}), run(b, {"n": n, "m": m})) for op, a, b in questions]
     except (ZeroDivisionError, ValueError):
         return
@@ -162,9 +163,7 @@ def test_where_the_guards_hold_the_answers_hold(questions, n, m):
             continue
         assert passed == [g.relation.evaluate({"s0": p, "s1": q}) for _, g in codes]
         if all(passed):
-            assert [
-                RELATIONS[op](run(a, {"n": p, "m": q}), run(b, {"n": p, "m": q})) for op, a, b in questions
-            ] == expected
+            assert [RELATIONS[op](run(a, {"n": p, "m": q}), run(b, {"n": p, "m": q})) for op, a, b in questions] == expected
 
 
 def test_unknown_symbol_in_a_guard_is_an_error():

@@ -25,6 +25,7 @@ def test_attribute_store():
         box.last = a + 1
         box.n = box.n + 1
         return box.last * 2
+
     check(fn, X, Box(n=0), ops=2)
 
 
@@ -34,6 +35,7 @@ def test_attribute_read_after_store():
         box.n = a * 2
         box.n = box.n + 1
         return before, box.n
+
     check(fn, X, Box(n=3), ops=2)
 
 
@@ -41,6 +43,7 @@ def test_swap_of_attributes():
     def fn(a, box):
         box.p, box.q = box.q, box.p
         return a + 1
+
     check(fn, X, Box(p=[1], q=[2]), ops=1)
 
 
@@ -48,6 +51,7 @@ def test_attribute_deleted():
     def fn(a, box):
         del box.n
         return a + 1, hasattr(box, "n")
+
     check(fn, X, Box(n=1), ops=1)
 
 
@@ -57,6 +61,7 @@ def test_list_argument_changes():
         items[0] = "first"
         items.pop(1)
         return len(items)
+
     check(fn, X, [1, 2, 3], ops=1)
 
 
@@ -64,6 +69,7 @@ def test_list_insert_moves_old_values():
     def fn(a, items):
         items.insert(0, a * 2)
         return items[1] + 1
+
     check(fn, X, [X, 5], ops=2)
 
 
@@ -72,6 +78,7 @@ def test_dict_argument_changes():
         d["new"] = a + 1
         d["old"] += 1
         return d["new"] * d["old"]
+
     check(fn, X, {"old": 1, "same": 2}, ops=2)
 
 
@@ -81,18 +88,20 @@ def test_dict_deletion_and_order():
         d["p"] = value
         del d["q"]
         return a * value
+
     check(fn, X, {"p": 2, "q": 3, "r": 4}, ops=1)
 
 
 def test_a_set_of_objects_keeps_its_order():
     """The guard compares the objects themselves."""
+
     class Weight:
         def __init__(self, value):
             self.value = value
 
     def f(x, weights):
         for k, weight in enumerate(weights):
-            x = x + weight.value * 10 ** k
+            x = x + weight.value * 10**k
         return x
 
     three, two = {Weight(1), Weight(2), Weight(3)}, {Weight(1), Weight(2)}
@@ -108,6 +117,7 @@ def test_set_argument_changes():
         s.add(5)
         s.discard(1)
         return a + len(s)
+
     check(fn, X, {1, 2}, ops=1)
 
 
@@ -122,6 +132,7 @@ def test_global_is_written():
         COUNT += 1
         NAMES.append("n")
         return a + COUNT, COUNT, len(NAMES)
+
     check(fn, X, ops=1, reset=back)
 
 
@@ -137,6 +148,7 @@ def test_alias_of_argument():
     def fn(a, p, q):
         p.append(a + 1)
         return len(q), p is q
+
     items = []
     check(fn, X, items, items, ops=1)
     check(fn, X, [], [], ops=1)
@@ -144,10 +156,12 @@ def test_alias_of_argument():
 
 def test_distinct_then_same():
     """An entry made for two lists must not serve a call with one list in both places."""
+
     def fn(a, p, q):
         p.append(1)
         q.append(2)
         return a + len(p)
+
     items = [0]
     check(fn, X, [0], [0], again=(X, items, items), ops=1)
 
@@ -158,6 +172,7 @@ def test_new_object_escapes():
         box.child = Box(parent=box)
         box.t = a + 1
         return box
+
     check(fn, X, ops=1)
 
 
@@ -166,6 +181,7 @@ def test_container_that_holds_new_and_old():
         made = [items, a + 1]
         items.append(made[1])
         return made
+
     check(fn, X, [], ops=1)
 
 
@@ -175,7 +191,9 @@ def test_returned_function():
 
         def later(v, k=3):
             return v * n + k
+
         return a + n, later
+
     compiled = torch.compile(fn, backend="eager")
     for _ in range(2):
         first, later = compiled(X)
@@ -190,8 +208,10 @@ def test_returned_counter_keeps_its_cell():
             nonlocal n
             n += 1
             return n
+
         count()
         return a + n, count
+
     compiled = torch.compile(fn, backend="eager")
     for _ in range(2):
         first, count = compiled(X)
@@ -204,6 +224,7 @@ def test_side_effects_run_once_per_call():
     def fn(a):
         log.append(len(log))
         return a + 1
+
     compiled = torch.compile(fn, backend="eager")
     for _ in range(3):
         compiled(X)
@@ -214,6 +235,7 @@ def test_same_tensor_object_is_returned():
     def fn(a, box):
         box.t = a
         return a.add_(1), box.t
+
     a, box = X.clone(), Box(t=None)
     first, second = torch.compile(fn, backend="eager")(a, box)
     assert first is a and second is a and box.t is a
@@ -223,6 +245,7 @@ def test_repeated_output_is_one_object():
     def fn(a):
         b = a + 1
         return b, [b], {"b": b}
+
     first, (second,), named = torch.compile(fn, backend="eager")(X)
     assert first is second is named["b"]
 
@@ -232,6 +255,7 @@ def test_attribute_of_new_tensor():
         b = a + 1
         b.label = "made"
         return b
+
     assert torch.compile(fn, backend="eager")(X).label == "made"
 
 
@@ -239,6 +263,7 @@ def test_grad_mode_outlives_the_call():
     def fn(a):
         torch.set_grad_enabled(False)
         return a + 1
+
     try:
         torch.compile(fn, backend="eager")(X)
         assert not torch.is_grad_enabled()
@@ -263,6 +288,7 @@ def test_own_setattr_runs_once():
         box.t = a
         box.n = 3
         return box.t + 1
+
     plain, box = Doubled(), Doubled()
     want = fn(X, plain)
     assert torch.equal(torch.compile(fn, backend="eager")(X, box), want)
@@ -275,6 +301,7 @@ def test_object_setattr_past_the_class():
         print("break")
         object.__setattr__(box, "t", a)
         return box.t + 1, box
+
     out, box = torch.compile(fn, backend="eager")(X)
     assert torch.equal(out, X + 1) and torch.equal(box.t, X)
 
@@ -379,14 +406,26 @@ def counted_by_a_cell(a, items, box):
         items.append(n)
         print(n)
         return n
+
     more()
     a = a * more()
     return a + n
 
 
-@pytest.mark.parametrize("fn, breaks", [
-    (raised_by_the_program, {"exception": 1}), (raised_by_the_library, {"exception": 1}),
-    (raised_by_a_container, {"exception": 1}), (caught_and_finished, 0), (raised_after_breaks, None), (while_else, {"print": 3}),
-    (handled_around_breaks, None), (comprehension, None), (inlined_call, None), (counted_by_a_cell, None)])
+@pytest.mark.parametrize(
+    "fn, breaks",
+    [
+        (raised_by_the_program, {"exception": 1}),
+        (raised_by_the_library, {"exception": 1}),
+        (raised_by_a_container, {"exception": 1}),
+        (caught_and_finished, 0),
+        (raised_after_breaks, None),
+        (while_else, {"print": 3}),
+        (handled_around_breaks, None),
+        (comprehension, None),
+        (inlined_call, None),
+        (counted_by_a_cell, None),
+    ],
+)
 def test_effects_happen_once_and_in_order(fn, breaks):
     check(fn, X.clone(), [], Box(n=0, hist={}), graphs=None, breaks=breaks, recompiles=None)

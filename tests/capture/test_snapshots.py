@@ -13,8 +13,8 @@ import types
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mode does not
-import doors_support   # noqa: F401  (configures the native module)
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
+import doors_support  # noqa: F401  (configures the native module)
 
 from flambeau import nn
 from flambeau.capture import _capture as native
@@ -37,6 +37,7 @@ def new_class(rng):
 def new_function(cell_value):
     def inner(x=1):
         return cell_value
+
     return inner
 
 
@@ -50,8 +51,16 @@ def new_tensor(rng):
 
 def scalar(rng):
     """Mostly fresh objects, so that a new one may lie where an old one lay."""
-    return rng.choice([lambda: rng.randrange(1000, 1004), lambda: float(rng.randrange(4)) + 0.5, lambda: rng.random() < 0.5,
-                       lambda: None, lambda: f"text{rng.randrange(3)}", lambda: (rng.randrange(1000, 1003), "a")])()
+    return rng.choice(
+        [
+            lambda: rng.randrange(1000, 1004),
+            lambda: float(rng.randrange(4)) + 0.5,
+            lambda: rng.random() < 0.5,
+            lambda: None,
+            lambda: f"text{rng.randrange(3)}",
+            lambda: (rng.randrange(1000, 1003), "a"),
+        ]
+    )()
 
 
 def value(rng, depth):
@@ -102,8 +111,14 @@ def closure(rng, depth):
 
 
 def tensor_payload(x):
-    return dict(type=type(x), dtype=x._dtype, device=x._device, requires_grad=x.requires_grad, sizes=tuple(x._array.shape),
-                strides=tuple(s // x._array.itemsize for s in x._array.strides))
+    return dict(
+        type=type(x),
+        dtype=x._dtype,
+        device=x._device,
+        requires_grad=x.requires_grad,
+        sizes=tuple(x._array.shape),
+        strides=tuple(s // x._array.itemsize for s in x._array.strides),
+    )
 
 
 def paths(rng, node, here, path, out, depth=5):
@@ -266,6 +281,7 @@ def mutate_dict(rng, target):
         def back():
             target.clear()
             target.update(kept)
+
         return back
     for _ in range(5):
         target["unread"] = float(rng.randrange(9))
@@ -274,8 +290,14 @@ def mutate_dict(rng, target):
 
 def mutate_list(rng, target):
     kept = list(target)
-    rng.choice([lambda: target.append(1), lambda: target and target.pop(), target.reverse,
-                lambda: target and target.__setitem__(0, changed(rng, target[0]))])()
+    rng.choice(
+        [
+            lambda: target.append(1),
+            lambda: target and target.pop(),
+            target.reverse,
+            lambda: target and target.__setitem__(0, changed(rng, target[0])),
+        ]
+    )()
     return lambda: target.__setitem__(slice(None), kept)
 
 
@@ -297,18 +319,20 @@ def mutate_tensor(rng, target):
     how = rng.randrange(7)
     old = target._array
     if how == 6:
-        return store(lambda v: setattr(target, "_grad", v), gradient_of(target), rng.choice([new_tensor(rng), new_tensor(rng), None]))
+        return store(
+            lambda v: setattr(target, "_grad", v), gradient_of(target), rng.choice([new_tensor(rng), new_tensor(rng), None])
+        )
     if how == 0:
         target._array = np.zeros((5, 7), np.float32)
     elif how == 1:
-        target._array = np.zeros(old.shape, np.float32)        # the same, elsewhere
+        target._array = np.zeros(old.shape, np.float32)  # the same, elsewhere
     elif how == 2:
         kept = target._requires_grad
         target._requires_grad = not kept
         return lambda: setattr(target, "_requires_grad", kept)
     elif how == 3 and old.flags.c_contiguous:
         sizes = old.shape
-        old.shape = (old.size,) if rng.random() < 0.5 else (old.size, 1)       # the same array in another form
+        old.shape = (old.size,) if rng.random() < 0.5 else (old.size, 1)  # the same array in another form
         return lambda: setattr(old, "shape", sizes)
     elif how == 4:
         kept = target._dtype
@@ -396,7 +420,7 @@ def check(root, wrapper, tree, ways):
 polled = 0
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")   # numpy's of `array.shape = ...`
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # numpy's of `array.shape = ...`
 @pytest.mark.parametrize("seed", range(120))
 def test_polls_agree_with_walks(seed):
     global polled

@@ -112,6 +112,7 @@ def test_force_backend():
     def backend(graph, inputs):
         seen.append(len(inputs))
         return lambda x: [x * 2]
+
     f = compiled()
     with fb.compiler.set_stance(force_backend=backend):
         assert f(X).tolist() == [2.0] * 3

@@ -32,20 +32,27 @@ def compiled(f, plain_root=False):
 
     def convert(code, *args):
         return None if plain_root and code is f.__code__ else compiling.default_converter(code, *args)
+
     return compiling.compile_callable(f, settings, convert)
 
 
 def counted():
     told = counters.snapshot()
-    return types.SimpleNamespace(frames=told["frames"], graphs=told["graphs"], recompiles=told["recompiles"],
-                                 breaks=sum(told["breaks"].values()), reasons=told["breaks"], fallbacks=told["fallbacks"])
+    return types.SimpleNamespace(
+        frames=told["frames"],
+        graphs=told["graphs"],
+        recompiles=told["recompiles"],
+        breaks=sum(told["breaks"].values()),
+        reasons=told["breaks"],
+        fallbacks=told["fallbacks"],
+    )
 
 
 X = torch.arange(6.0)
 
 # -- a library that solves things, as symbolic ones do: caches, sets, names from uuid, deep recursion, random choices ------
 
-SOLVER = '''
+SOLVER = """
 import functools, random, re, uuid
 
 class Symbol:
@@ -93,7 +100,7 @@ def solve(text, sizes):
         eval("None")
         globals()["last"] = name
     return [known[name] for name in sorted(names)]
-'''
+"""
 
 
 def solver():
@@ -123,6 +130,7 @@ def test_a_solver_behind_a_break_is_no_storm():
 
 
 # -- frames without tensors ------------------------------------------------------------------------------------------------
+
 
 def helper(a, b=1):
     return [a, b]
@@ -168,7 +176,7 @@ def test_frames_that_lead_to_tensors_are_captured():
 
 
 def describe(x, name):
-    return sorted(name), len(x.shape)                    # (its letters, so that the whole name is guarded)
+    return sorted(name), len(x.shape)  # (its letters, so that the whole name is guarded)
 
 
 def test_a_frame_without_operations_is_not_compiled_for_every_value(recwarn):
@@ -228,8 +236,9 @@ def many(count):
     return [scope[f"f{k}"] for k in range(count)]
 
 
-@pytest.mark.parametrize("held, most", [(lambda x: [x], skipfiles.MOST_OF_PROGRAM),
-                                        (lambda x: x, skipfiles.MOST_OF_PROGRAM * skipfiles.LAST_STRAW)])
+@pytest.mark.parametrize(
+    "held, most", [(lambda x: [x], skipfiles.MOST_OF_PROGRAM), (lambda x: x, skipfiles.MOST_OF_PROGRAM * skipfiles.LAST_STRAW)]
+)
 def test_a_program_that_breaks_in_vain_is_given_up(held, most):
     """Where the functions get the tensor itself, they are tried for longer; after that nothing nested is."""
     functions = many(150)
@@ -268,16 +277,24 @@ def test_one_line_of_the_program_is_told_once(monkeypatch):
     mine = [line for line in lines if "told once" in line]
     assert len(mine) == 1 and mine[0].startswith(__file__) and counted().breaks > 1, lines
     told = skipfiles.Tries()
-    assert told.first_under("mine.py:3", "/x/site-packages/a.py:1") and not told.first_under("mine.py:3", "/x/site-packages/b.py:9")
+    assert told.first_under("mine.py:3", "/x/site-packages/a.py:1") and not told.first_under(
+        "mine.py:3", "/x/site-packages/b.py:9"
+    )
     assert told.first_under("mine.py:3", "mine.py:3") and told.first_under("mine.py:4", "/x/site-packages/a.py:1")
 
 
 # -- iterators from outside -------------------------------------------------------------------------------------------------
 
 ITERATORS = {
-    "list": lambda: iter([1.0, 2.0, 3.0]), "tuple": lambda: iter((1.0, 2.0, 3.0)), "keys": lambda: iter({1.0: 0, 2.0: 0, 3.0: 1}),
-    "values": lambda: iter({0: 1.0, 5: 2.0, 6: 3.0}.values()), "set": lambda: iter({1.0, 2.0, 3.0}), "empty": lambda: iter([]),
-    "begun": lambda: moved(iter([9.0, 1.0, 2.0])), "ended": lambda: moved(iter([9.0]), 2)}
+    "list": lambda: iter([1.0, 2.0, 3.0]),
+    "tuple": lambda: iter((1.0, 2.0, 3.0)),
+    "keys": lambda: iter({1.0: 0, 2.0: 0, 3.0: 1}),
+    "values": lambda: iter({0: 1.0, 5: 2.0, 6: 3.0}.values()),
+    "set": lambda: iter({1.0, 2.0, 3.0}),
+    "empty": lambda: iter([]),
+    "begun": lambda: moved(iter([9.0, 1.0, 2.0])),
+    "ended": lambda: moved(iter([9.0]), 2),
+}
 
 
 def moved(iterator, steps=1):
@@ -338,6 +355,7 @@ def test_two_names_of_one_iterator():
 
 
 # -- objects that cross a break ---------------------------------------------------------------------------------------------
+
 
 @dataclasses.dataclass
 class Output(collections.OrderedDict):
@@ -421,6 +439,7 @@ def test_dicts_that_make_themselves():
 
 
 # -- locks, and what each thread has of its own ---------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("make", [threading.Lock, threading.RLock])
 def test_locks_are_held_around_what_is_done_under_them(make):
@@ -518,6 +537,7 @@ def test_thread_locals_are_those_of_the_thread():
 
 
 # -- messages --------------------------------------------------------------------------------------------------------------------
+
 
 @pytest.fixture
 def logger():
@@ -659,7 +679,8 @@ NUMPY = {
     "ufuncs": lambda x, k: x * float(np.ceil(np.log2(np.maximum(k, 3)))) + np.sqrt(4.0),
     "scalars": lambda x, k: (x[np.int64(1)] * np.float32(k), np.prod([2, 3]).astype(int).item(), np.int64(k) // 2),
     "an operand": lambda x, k: (k * x, x - k, x * np.float64(2.5)),
-    "a size": lambda x, k: x.view(np.int64(3), np.prod((2, 1))).sum(np.int64(0)) + k}
+    "a size": lambda x, k: x.view(np.int64(3), np.prod((2, 1))).sum(np.int64(0)) + k,
+}
 
 
 @pytest.mark.parametrize("name", NUMPY)

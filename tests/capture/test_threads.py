@@ -26,7 +26,7 @@ from flambeau.runtime import counters
 from flambeau.runtime.config import config
 
 HERE = pathlib.Path(__file__)
-TOO_LONG = 120                  # seconds after which a thread counts as stuck; far above what any test needs
+TOO_LONG = 120  # seconds after which a thread counts as stuck; far above what any test needs
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +55,7 @@ def together(*jobs):
             results[number] = job()
         except BaseException as error:
             errors.append(error)
+
     threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in enumerate(jobs)]
     for thread in threads:
         thread.start()
@@ -109,6 +110,7 @@ def outcome(f, *args):
 
 # -- threads
 
+
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_eight_threads_call_the_same_function(function, often):
     eight_threads(function, "eager", sizes=(2, 3), numbers=range(5))
@@ -127,6 +129,7 @@ def eight_threads(function, backend, sizes, numbers):
         for _ in range(3):
             for (n, k), result in expected.items():
                 assert outcome(compiled, torch.arange(float(n)), k) == result
+
     with config.patch(strict=True, recompile_limit=64):
         together(*[job] * 8)
     assert "internal error" not in counters.snapshot()["fallbacks"]
@@ -139,6 +142,7 @@ def test_eight_threads_compile_different_functions(often):
             if n % 2:
                 print(end="")
             return helper(y, n) + 1
+
         return f
 
     def job(n):
@@ -146,6 +150,7 @@ def test_eight_threads_compile_different_functions(often):
         compiled = torch.compile(function, backend="inductor" if n < 2 else "loops")
         x = torch.arange(4.0)
         return [torch.equal(compiled(x), function(x)) for _ in range(5)]
+
     with config.patch(strict=True):
         assert together(*[lambda n=n: job(n) for n in range(8)]) == [[True] * 5] * 8
 
@@ -154,6 +159,7 @@ def test_eight_threads_compile_one_function_each_for_itself(often):
     def job():
         compiled = torch.compile(with_calls, backend="eager")
         return [compiled(torch.ones(3), k).tolist() for k in range(4)]
+
     expected = [with_calls(torch.ones(3), k).tolist() for k in range(4)]
     assert together(*[job] * 8) == [expected] * 8
 
@@ -186,6 +192,7 @@ def test_eight_threads_take_gradients(backend, sizes, often):
         for _ in range(4):
             for rows, wanted in expected.items():
                 assert all(torch.allclose(a, b) for a, b in zip(gradients(compiled, rows), wanted))
+
     with config.patch(strict=True):
         together(*[job] * 8)
 
@@ -208,6 +215,7 @@ def test_grad_mode_of_a_thread_is_its_own(often):
     def not_recorded():
         with torch.no_grad():
             return recorded()
+
     assert together(*[recorded, not_recorded] * 4) == [[True] * 20, [False] * 20] * 4
 
 
@@ -222,6 +230,7 @@ def test_reset_while_others_call(often):
     def resets():
         for _ in range(25):
             torch.compiler.reset()
+
     together(*[job] * 6, resets, resets)
     compiled(torch.ones(3), 1)
 
@@ -230,6 +239,7 @@ def test_compiled_functions_die_while_others_compile(often):
     def job():
         for k in range(12):
             assert torch.compile(with_calls, backend="eager")(torch.ones(2), k).shape == (2,)
+
     together(*[job] * 8)
 
 
@@ -242,6 +252,7 @@ def test_a_lock_held_by_the_program_does_no_harm(often):
         with lock:
             total[0] = total[0] + 1
         return y * 2
+
     compiled = torch.compile(f, backend="eager")
 
     def calls():
@@ -252,6 +263,7 @@ def test_a_lock_held_by_the_program_does_no_harm(often):
         for k in range(10):
             with lock:
                 assert torch.compile(straight, backend="eager")(torch.ones(2), k).shape == (2,)
+
     together(calls, holds, calls, holds)
     assert total == [20]
 
@@ -265,6 +277,7 @@ def test_compilations_wait_for_nobody():
             started.set()
             assert go_on.wait(TOO_LONG)
         return Recording()(graph, example_inputs)
+
     compiled, results = torch.compile(straight, backend=slow), []
     first = threading.Thread(target=lambda: results.append(compiled(torch.ones(2), 1).tolist()), name="slow", daemon=True)
     first.start()
@@ -284,11 +297,13 @@ def test_a_thread_started_by_compiled_code_runs_plain():
         thread.start()
         thread.join()
         return x + 1
+
     assert torch.compile(f, backend="eager")(torch.ones(2)).tolist() == [2.0, 2.0]
     assert seen == [("off", [4.0, 4.0])]
 
 
 # -- tasks
+
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_tasks_interleave(backend):
@@ -311,6 +326,7 @@ def test_tasks_interleave(backend):
         for k in range(3):
             x = with_calls(x, k)
         return x.tolist()
+
     assert asyncio.run(main()) == [plain(n) for n in range(4)]
     assert order == [0, 1, 2, 3] * 3
 
@@ -320,6 +336,7 @@ def test_a_coroutine_function_runs_plain_and_its_calls_are_compiled():
         y = helper(x, 1)
         await asyncio.sleep(0)
         return y + 1
+
     compiled = torch.compile(f, backend="eager")
     assert asyncio.run(compiled(torch.ones(2))).tolist() == [5.0, 5.0]
     assert counters.snapshot()["breaks"] == {"generator frame": 1}
@@ -334,6 +351,7 @@ def test_a_loop_run_inside_of_compiled_code():
         y = x + 1
         y = asyncio.run(inner(y))
         return y + 1
+
     for _ in range(2):
         assert torch.compile(f, backend="eager")(torch.ones(2)).tolist() == [7.0, 7.0]
 
@@ -343,6 +361,7 @@ def test_compiled_calls_in_worker_threads_of_a_loop():
 
     async def main():
         return await asyncio.gather(*[asyncio.to_thread(compiled, torch.ones(2), k) for k in range(8)])
+
     assert [y.tolist() for y in asyncio.run(main())] == [with_calls(torch.ones(2), k).tolist() for k in range(8)]
 
 
@@ -354,6 +373,7 @@ def test_executors():
 
 
 # -- signals
+
 
 def interrupt(*_):
     signal.raise_signal(signal.SIGINT)
@@ -367,6 +387,7 @@ def test_interrupted_at_a_break():
         if not ready:
             interrupt()
         return y * 2
+
     compiled = torch.compile(f, backend="eager")
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
@@ -389,6 +410,7 @@ def test_interrupted_in_a_nested_frame():
     def f(x):
         print(end="")
         return inner(x + 1) + 1
+
     compiled = torch.compile(f, backend="eager")
     with pytest.raises(KeyboardInterrupt):
         compiled(torch.ones(2))
@@ -403,6 +425,7 @@ def test_interrupted_while_compiling():
         if len(times) == 1:
             interrupt()
         return Recording()(graph, example_inputs)
+
     compiled = torch.compile(straight, backend=backend)
     with pytest.raises(KeyboardInterrupt):
         compiled(torch.ones(2), 1)
@@ -413,6 +436,7 @@ def test_interrupted_while_compiling():
 
 def test_interrupted_while_tracing():
     """Wherever the signal comes: the state of the thread is put back, and the next call compiles."""
+
     def f(x):
         with torch.no_grad():
             y = helper(x, 1)
@@ -420,6 +444,7 @@ def test_interrupted_while_tracing():
 
     class Count:
         """A tracer that raises at the n-th line of the compiler."""
+
         def __init__(self, at):
             self.left = at
 
@@ -438,16 +463,20 @@ def test_interrupted_while_tracing():
     class Interrupted(Recording):
         def __call__(self, graph, example_inputs):
             return super().__call__(graph, example_inputs)
+
     from flambeau.capture.frontend import convert_frame as module
+
     plain_convert = module.convert
     x, expected = torch.ones(2, requires_grad=True), f(torch.ones(2)).tolist()
     for at in (1, 50, 333, 1000, 2500, 4000):
+
         def convert(*args, at=at):
             sys.settrace(Count(at))
             try:
                 return plain_convert(*args)
             finally:
                 sys.settrace(None)
+
         module.convert = convert
         compiled = torch.compile(f, backend=Interrupted())
         try:
@@ -474,7 +503,9 @@ def test_interrupted_in_a_graph():
             if len(times) == 2:
                 interrupt()
             return run(*inputs)
+
         return call
+
     compiled, seen = torch.compile(straight, backend=backend), []
     for _ in range(3):
         try:
@@ -490,12 +521,15 @@ def test_a_handler_may_call_compiled_code():
 
     def handler(*_):
         seen.append(compiled(torch.ones(2), 2).tolist())
+
     before = signal.signal(signal.SIGUSR1, handler)
     try:
+
         def f(x):
             y = x + 1
             signal.raise_signal(signal.SIGUSR1)
             return y * 2
+
         assert torch.compile(f, backend="eager")(torch.ones(2)).tolist() == [4.0, 4.0]
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -503,6 +537,7 @@ def test_a_handler_may_call_compiled_code():
 
 
 # -- tracers, profilers, debuggers
+
 
 def traced(function, *args):
     """The lines that a tracer sees of this file."""
@@ -513,6 +548,7 @@ def traced(function, *args):
             return None
         lines.append((frame.f_code.co_name, event, frame.f_lineno))
         return tracer
+
     sys.settrace(tracer)
     try:
         function(*args)
@@ -527,6 +563,7 @@ def profiled(function, *args):
     def profiler(frame, event, argument):
         if frame.f_code.co_filename == __file__ and event in ("call", "return"):
             calls.append((frame.f_code.co_name, event))
+
     sys.setprofile(profiler)
     try:
         function(*args)
@@ -542,6 +579,7 @@ def monitored(function, *args):
     def tell(code, what, *_):
         if code.co_filename == __file__:
             seen.append((code.co_name, what if monitoring.get_tool(3) else None))
+
     events = monitoring.events
     monitoring.use_tool_id(3, "test")
     try:
@@ -579,6 +617,7 @@ def test_who_begins_to_watch_within_a_call(watch):
         y = x + 1
         seen.append(watch(helper, y, 1))
         return y * 2
+
     seen = []
     assert torch.compile(f, backend="eager")(torch.ones(2)).tolist() == [4.0, 4.0]
     expected = watch(helper, torch.ones(2), 1)
@@ -589,8 +628,9 @@ def test_pdb_stops_in_a_compiled_function():
     compiled = torch.compile(with_calls, backend="eager")
     compiled(torch.ones(2), 1)
     line = with_calls.__code__.co_firstlineno + 3
-    commands = io.StringIO(f"break {__file__}:{line}\ncontinue\np 'y is', y.tolist()\nnext\nstep\np 'k is', k\nreturn\nclear 1\n"
-                           "continue\n")
+    commands = io.StringIO(
+        f"break {__file__}:{line}\ncontinue\np 'y is', y.tolist()\nnext\nstep\np 'k is', k\nreturn\nclear 1\ncontinue\n"
+    )
     told = io.StringIO()
     debugger = pdb.Pdb(stdin=commands, stdout=told, readrc=False)
     debugger.use_rawinput = False
@@ -610,6 +650,7 @@ def test_breakpoint_in_a_compiled_function(monkeypatch):
         y = x + 1
         breakpoint()
         return y * 2
+
     compiled = torch.compile(f, backend="eager")
     for _ in range(2):
         assert compiled(torch.ones(2)).tolist() == [4.0, 4.0]
@@ -629,6 +670,7 @@ def test_post_mortem_shows_the_line_and_the_locals():
 
 
 # -- functions without a file
+
 
 def programs(source, mode="exec", filename="<string>", **names):
     space = {"torch": torch, "__name__": "__main__", **names}
@@ -680,12 +722,33 @@ def test_lambdas_of_eval_and_functions_made_by_hand():
 
 def test_an_interactive_session():
     """What is typed at a prompt: definitions, calls, an error, a new definition under the same name."""
-    lines = ["import flambeau as torch", "@torch.compile(backend='eager')", "def f(x):", "    y = x + 1", "    print('in f')",
-             "    return y * scale", "", "scale = 2", "print(f(torch.ones(2)).tolist())", "scale = 3",
-             "print(f(torch.ones(2)).tolist())", "f(None)", "@torch.compile(backend='eager')", "def f(x):", "    return x - 1", "",
-             "print(f(torch.ones(2)).tolist())"]
-    run = subprocess.run([sys.executable, "-i", "-q", "-"], input="\n".join(lines) + "\n", capture_output=True, text=True,
-                         timeout=TOO_LONG, check=False)
+    lines = [
+        "import flambeau as torch",
+        "@torch.compile(backend='eager')",
+        "def f(x):",
+        "    y = x + 1",
+        "    print('in f')",
+        "    return y * scale",
+        "",
+        "scale = 2",
+        "print(f(torch.ones(2)).tolist())",
+        "scale = 3",
+        "print(f(torch.ones(2)).tolist())",
+        "f(None)",
+        "@torch.compile(backend='eager')",
+        "def f(x):",
+        "    return x - 1",
+        "",
+        "print(f(torch.ones(2)).tolist())",
+    ]
+    run = subprocess.run(
+        [sys.executable, "-i", "-q", "-"],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=TOO_LONG,
+        check=False,
+    )
     assert run.stdout.splitlines() == ["in f", "[4.0, 4.0]", "in f", "[6.0, 6.0]", "[0.0, 0.0]"], run.stderr
     assert "TypeError" in run.stderr
     torch.compile(straight, backend="eager")(torch.ones(2), 1)
@@ -693,7 +756,13 @@ def test_an_interactive_session():
 
 def test_a_console():
     shell = console.InteractiveConsole({"torch": torch})
-    for line in ("def f(x):", "    print(end='')", "    return x + 1", "", "g = torch.compile(f, backend='eager')",
-                 "r = g(torch.ones(2)).tolist()"):
+    for line in (
+        "def f(x):",
+        "    print(end='')",
+        "    return x + 1",
+        "",
+        "g = torch.compile(f, backend='eager')",
+        "r = g(torch.ones(2)).tolist()",
+    ):
         shell.push(line)
     assert shell.locals["r"] == [2.0, 2.0]

@@ -20,7 +20,7 @@ NET = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1))
 
 
 def cube(t):
-    return (t ** 3).sum()
+    return (t**3).sum()
 
 
 OUTSIDE, MAPPED = func.grad(cube), func.vmap(lambda t: t.cumsum(0))
@@ -36,6 +36,7 @@ def per_example(x):
 
     def loss(p, row):
         return func.functional_call(NET, p, (row.unsqueeze(0),)).pow(2).sum()
+
     return func.vmap(func.grad(loss), in_dims=(None, 0))(given, x)
 
 
@@ -80,8 +81,8 @@ TRANSFORMS = {
     "jvp": lambda x: func.jvp(torch.sin, (x,), (torch.ones_like(x),)),
     "hessian times vector": lambda x: func.jvp(func.grad(cube), (x,), (x,))[1],
     "linearize": linear,
-    "jacrev": lambda x: func.jacrev(lambda t: (t ** 2).sum(0))(x),
-    "jacfwd": lambda x: func.jacfwd(lambda t: (t ** 2).sum(0))(x),
+    "jacrev": lambda x: func.jacrev(lambda t: (t**2).sum(0))(x),
+    "jacfwd": lambda x: func.jacfwd(lambda t: (t**2).sum(0))(x),
     "hessian": lambda x: func.hessian(cube)(x[0]),
     "laplacian": lambda x: func.vmap(lambda row: func.hessian(lambda t: NET(t).sum())(row).diagonal().sum())(x),
     "vmap": lambda x: func.vmap(lambda a, b: a @ b, in_dims=(0, None))(x, V),
@@ -173,21 +174,31 @@ def asked(x):
     return x * 2 if y.is_leaf and y.requires_grad else x
 
 
-@pytest.mark.parametrize("fn", [penalty, residual, adapted, through_a_transform, score, sampled, descent, from_numbers, asked],
-                         ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize(
+    "fn",
+    [penalty, residual, adapted, through_a_transform, score, sampled, descent, from_numbers, asked],
+    ids=lambda fn: fn.__name__,
+)
 def test_leaves_of_its_own_are_captured(fn):
     check(fn, X)
 
 
-@pytest.mark.parametrize("fn, backend", [*((fn, "aot_eager") for fn in (penalty, residual, adapted, through_a_transform)),
-                                         (penalty, "inductor"), (residual, "inductor")],
-                         ids=lambda v: getattr(v, "__name__", v))
+@pytest.mark.parametrize(
+    "fn, backend",
+    [
+        *((fn, "aot_eager") for fn in (penalty, residual, adapted, through_a_transform)),
+        (penalty, "inductor"),
+        (residual, "inductor"),
+    ],
+    ids=lambda v: getattr(v, "__name__", v),
+)
 def test_gradients_of_parameters_go_on_behind_them(fn, backend):
     def gradients(run):
         NET.zero_grad()
         loss = run(X)
         loss.backward()
         return [loss.detach(), *(p.grad.clone() for p in NET.parameters() if p.grad is not None)]
+
     expected = gradients(fn)
     found = gradients(torch.compile(fn, backend=backend, fullgraph=True))
     assert len(found) == len(expected) > 3 and all(torch.allclose(a, b, atol=1e-5) for a, b in zip(expected, found))
@@ -228,6 +239,7 @@ def kept_by_the_function(x):
     def fn(t):
         kept.append(t)
         return cube(t)
+
     return func.grad(fn)(x), kept[0]
 
 
@@ -235,6 +247,7 @@ def printed(x):
     def fn(t):
         print("now")
         return cube(t)
+
     return func.grad(fn)(x) * 2
 
 
@@ -252,9 +265,17 @@ def same_numbers(x):
     return func.vmap(lambda row: row + torch.rand(3), randomness="same")(x) * 2
 
 
-SEEN = [(returned, {"metadata": 1}), (result_returned, {"metadata": 1}), (differentiated_and_returned, {"metadata": 1}),
-        (new, {"metadata": 2}), (kept_by_the_function, {"metadata": 1}), (printed, {"print": 2}),
-        (alive_over_a_break, {"metadata": 1, "print": 1}), (many, {"long loop": 1}), (same_numbers, {"builtin": 1})]
+SEEN = [
+    (returned, {"metadata": 1}),
+    (result_returned, {"metadata": 1}),
+    (differentiated_and_returned, {"metadata": 1}),
+    (new, {"metadata": 2}),
+    (kept_by_the_function, {"metadata": 1}),
+    (printed, {"print": 2}),
+    (alive_over_a_break, {"metadata": 1, "print": 1}),
+    (many, {"long loop": 1}),
+    (same_numbers, {"builtin": 1}),
+]
 
 
 @pytest.mark.parametrize("fn, breaks", SEEN, ids=lambda v: getattr(v, "__name__", ""))

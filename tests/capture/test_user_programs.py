@@ -80,8 +80,15 @@ def told(error, filename, depth=0):
     if error is None or depth > 3:
         return None
     lines = [(frame.lineno, frame.name) for frame in traceback.extract_tb(error.__traceback__) if frame.filename == filename]
-    return (type(error).__name__, str(error), lines, told(error.__cause__, filename, depth + 1),
-            told(error.__context__, filename, depth + 1), error.__suppress_context__, getattr(error, "__notes__", None))
+    return (
+        type(error).__name__,
+        str(error),
+        lines,
+        told(error.__cause__, filename, depth + 1),
+        told(error.__context__, filename, depth + 1),
+        error.__suppress_context__,
+        getattr(error, "__notes__", None),
+    )
 
 
 # -- running -----------------------------------------------------------------------------------------------------------
@@ -99,15 +106,18 @@ def load(name, source):
 
 
 def usual():
-    return [(torch.arange(6.).reshape(2, 3),), (torch.arange(6.).reshape(2, 3) - 3,), (torch.arange(12.).reshape(3, 4),)]
+    return [(torch.arange(6.0).reshape(2, 3),), (torch.arange(6.0).reshape(2, 3) - 3,), (torch.arange(12.0).reshape(3, 4),)]
 
 
 def call(function, args, filename):
     """What a call gives; what requires grad is differentiated."""
     try:
         found = function(*args)
-        grown = [v for v in (found if type(found) is tuple else (found,))
-                 if isinstance(v, torch.Tensor) and v.requires_grad and v.grad_fn is not None]
+        grown = [
+            v
+            for v in (found if type(found) is tuple else (found,))
+            if isinstance(v, torch.Tensor) and v.requires_grad and v.grad_fn is not None
+        ]
         if grown:
             sum(v.sum() for v in grown).backward()
         return "returned", shown(found)

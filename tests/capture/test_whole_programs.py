@@ -10,12 +10,12 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mode does not
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
 import fuzzing
 
 from flambeau.runtime import counters
 
-PROGRAMS, PARTS = (5000, 20) if sys.version_info < (3, 12) else (500, 4)     # every program on one Python, a tenth on the others
+PROGRAMS, PARTS = (5000, 20) if sys.version_info < (3, 12) else (500, 4)  # every program on one Python, a tenth on the others
 THROUGH_CPP = 12
 CHANGES = 120
 
@@ -66,8 +66,12 @@ def test_cached_entries_agree_with_fresh_compilations():
 
 def test_the_fuzzer_sees_a_wrong_result():
     """A backend that changes one number is found, and the program is made small."""
+
     def wrong(graph, example_inputs):
         run = fuzzing.interpreted(graph, example_inputs)
-        return lambda *args: tuple(out + 1 if hasattr(out, "dtype") and out.dtype.is_floating_point else out for out in run(*args))
+        return lambda *args: tuple(
+            out + 1 if hasattr(out, "dtype") and out.dtype.is_floating_point else out for out in run(*args)
+        )
+
     found = [told for seed in range(6) if (told := fuzzing.differing(seed, backend=wrong))]
     assert len(found) >= 3 and min(len(told.split("plain:")[0].splitlines()) for told in found) < 30

@@ -78,7 +78,7 @@ class Memory:
     def __init__(self, nbytes):
         self.device, self.nbytes = current(), nbytes
         pool.take(self)
-        self.bytes = np.full(max(nbytes, 1), 0xA5, np.uint8)      # fresh memory is garbage
+        self.bytes = np.full(max(nbytes, 1), 0xA5, np.uint8)  # fresh memory is garbage
         self.ptr = self.bytes.ctypes.data
 
 
@@ -96,8 +96,9 @@ class MemoryPointer:
 
 def on_this_device(x):
     if x.data.mem.device != current():
-        raise ValueError(f"Array device must be same as the current device: array device = {x.data.mem.device} while "
-                         f"current = {current()}")
+        raise ValueError(
+            f"Array device must be same as the current device: array device = {x.data.mem.device} while current = {current()}"
+        )
     return x
 
 
@@ -125,8 +126,7 @@ class ndarray:
         if 0 in shape:
             self._a = np.empty(shape, dtype)
         else:
-            low, high = numpy.lib.array_utils.byte_bounds(
-                np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides))
+            low, high = numpy.lib.array_utils.byte_bounds(np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides))
             if memptr.offset + (high - low) > max(memptr.mem.nbytes, 1):
                 raise ValueError("an array reaches beyond its block of memory")
             self._a = np.ndarray(shape, dtype, held, memptr.offset, strides)
@@ -183,8 +183,9 @@ class ndarray:
         return on_this_device(self)._a.item()
 
     def __array__(self, *args, **kw):
-        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a NumPy array "
-                        "explicitly.")
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a NumPy array explicitly."
+        )
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kw):
         if method != "__call__" or kw:
@@ -222,8 +223,11 @@ class ndarray:
         on_this_device(self)
         key, advanced = _key(key, self.shape)
         found = self._a[key]
-        return ndarray.fresh(found) if advanced else self.part(np.asarray(found) if isinstance(found, np.ndarray)
-                                                               else self._a[_slices(key, self.ndim)].reshape(()))
+        return (
+            ndarray.fresh(found)
+            if advanced
+            else self.part(np.asarray(found) if isinstance(found, np.ndarray) else self._a[_slices(key, self.ndim)].reshape(()))
+        )
 
     def __setitem__(self, key, value):
         on_this_device(self)
@@ -242,7 +246,7 @@ class ndarray:
             return ndarray.fresh(on_this_device(self)._a.astype(dtype))
 
     def copy(self, order="C"):
-        return ndarray.fresh(self._a.copy(order))      # from any GPU to the current one
+        return ndarray.fresh(self._a.copy(order))  # from any GPU to the current one
 
     def view(self, dtype):
         return self.part(self._a.view(checked_type(dtype)))
@@ -307,7 +311,9 @@ def plain(x):
 def _key(key, shape):
     """(numpy's key, whether there is an index array); indices out of range wrap around."""
     key = key if isinstance(key, tuple) else (key,)
-    count = sum(1 if not (isinstance(k, ndarray) and k.dtype == bool) else k.ndim for k in key if k is not None and k is not Ellipsis)
+    count = sum(
+        1 if not (isinstance(k, ndarray) and k.dtype == bool) else k.ndim for k in key if k is not None and k is not Ellipsis
+    )
     out, dim, advanced = [], 0, False
     for k in key:
         if k is None:
@@ -349,21 +355,66 @@ _SIGNED_1, _FLOATS_1 = "b->b B->B h->h H->H i->i I->I l->l L->L q->q Q->Q", "e->
 _ALL_1 = f"?->? {_SIGNED_1} {_FLOATS_1}"
 _TESTS = "??->? qq->? qQ->? Qq->? QQ->? ee->? ff->? dd->?"
 TYPES = {
-    "add": f"??->? {_INTS} {_REALS} {_COMPLEX}", "subtract": f"{_INTS} {_REALS} {_COMPLEX}",
-    "multiply": f"??->? {_INTS} {_REALS} {_COMPLEX}", "true_divide": f"qq->d qQ->d Qq->d QQ->d {_REALS} {_COMPLEX}",
-    "floor_divide": f"{_INTS} {_REALS}", "remainder": f"{_INTS} {_REALS}", "power": f"??->b {_INTS} {_REALS} {_COMPLEX}",
-    "maximum": f"??->? {_INTS} {_REALS} {_COMPLEX}", "minimum": f"??->? {_INTS} {_REALS} {_COMPLEX}",
-    "negative": f"{_ALL_1} F->F D->D", "absolute": f"{_ALL_1} F->f D->d", "sign": f"{_SIGNED_1} {_FLOATS_1} F->F D->D",
-    "floor": _ALL_1, "ceil": _ALL_1, "rint": f"{_FLOATS_1} F->F D->D", "trunc": _ALL_1,
-    "isnan": "e->? f->? d->? F->? D->?", "isinf": "e->? f->? d->? F->? D->?", "isfinite": "e->? f->? d->? F->? D->?",
-    "signbit": "e->? f->? d->?", "copysign": _REALS, "logaddexp": _REALS, "arctan2": _REALS, "nextafter": _REALS,
-    "left_shift": _INTS, "right_shift": _INTS, "bitwise_and": f"??->? {_INTS}", "bitwise_or": f"??->? {_INTS}",
-    "bitwise_xor": f"??->? {_INTS}", "invert": f"?->? {_SIGNED_1}", "square": f"{_SIGNED_1} {_FLOATS_1} F->F D->D",
-    "reciprocal": f"{_SIGNED_1} {_FLOATS_1} F->F D->D", "conjugate": f"{_SIGNED_1} {_FLOATS_1} F->F D->D",
+    "add": f"??->? {_INTS} {_REALS} {_COMPLEX}",
+    "subtract": f"{_INTS} {_REALS} {_COMPLEX}",
+    "multiply": f"??->? {_INTS} {_REALS} {_COMPLEX}",
+    "true_divide": f"qq->d qQ->d Qq->d QQ->d {_REALS} {_COMPLEX}",
+    "floor_divide": f"{_INTS} {_REALS}",
+    "remainder": f"{_INTS} {_REALS}",
+    "power": f"??->b {_INTS} {_REALS} {_COMPLEX}",
+    "maximum": f"??->? {_INTS} {_REALS} {_COMPLEX}",
+    "minimum": f"??->? {_INTS} {_REALS} {_COMPLEX}",
+    "negative": f"{_ALL_1} F->F D->D",
+    "absolute": f"{_ALL_1} F->f D->d",
+    "sign": f"{_SIGNED_1} {_FLOATS_1} F->F D->D",
+    "floor": _ALL_1,
+    "ceil": _ALL_1,
+    "rint": f"{_FLOATS_1} F->F D->D",
+    "trunc": _ALL_1,
+    "isnan": "e->? f->? d->? F->? D->?",
+    "isinf": "e->? f->? d->? F->? D->?",
+    "isfinite": "e->? f->? d->? F->? D->?",
+    "signbit": "e->? f->? d->?",
+    "copysign": _REALS,
+    "logaddexp": _REALS,
+    "arctan2": _REALS,
+    "nextafter": _REALS,
+    "left_shift": _INTS,
+    "right_shift": _INTS,
+    "bitwise_and": f"??->? {_INTS}",
+    "bitwise_or": f"??->? {_INTS}",
+    "bitwise_xor": f"??->? {_INTS}",
+    "invert": f"?->? {_SIGNED_1}",
+    "square": f"{_SIGNED_1} {_FLOATS_1} F->F D->D",
+    "reciprocal": f"{_SIGNED_1} {_FLOATS_1} F->F D->D",
+    "conjugate": f"{_SIGNED_1} {_FLOATS_1} F->F D->D",
     **{n: f"{_TESTS} FF->? DD->?" for n in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")},
-    "logical_and": _TESTS, "logical_or": _TESTS, "logical_not": " ".join(f"{c}->?" for c in "?bBhHiIlLqQefd"),
-    **{n: f"{_FLOATS_1} F->F D->D" for n in ("exp", "expm1", "log", "log2", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "sinh",
-                                              "cosh", "arctan", "arcsin", "arccos", "arcsinh", "arccosh", "arctanh")},
+    "logical_and": _TESTS,
+    "logical_or": _TESTS,
+    "logical_not": " ".join(f"{c}->?" for c in "?bBhHiIlLqQefd"),
+    **{
+        n: f"{_FLOATS_1} F->F D->D"
+        for n in (
+            "exp",
+            "expm1",
+            "log",
+            "log2",
+            "log1p",
+            "sqrt",
+            "sin",
+            "cos",
+            "tan",
+            "tanh",
+            "sinh",
+            "cosh",
+            "arctan",
+            "arcsin",
+            "arccos",
+            "arcsinh",
+            "arccosh",
+            "arctanh",
+        )
+    },
 }
 
 
@@ -392,8 +443,10 @@ class ufunc:
         if self.name != "add":
             raise NotImplementedError(f"`{self.name}.at` is not supported yet")
         if a.dtype.name not in ("int32", "float16", "float32", "float64", "uint32", "uint64", "complex64", "complex128"):
-            raise TypeError("cupy.add.at only supports int32, float16, float32, float64, complex64, complex128, uint32, uint64, "
-                            f"as data type, got {a.dtype}")
+            raise TypeError(
+                "cupy.add.at only supports int32, float16, float32, float64, complex64, complex128, uint32, uint64, "
+                f"as data type, got {a.dtype}"
+            )
         np.add.at(a._a, _key(indices, a.shape)[0], plain(b))
 
 
@@ -405,6 +458,7 @@ def _operator(name, swapped=False):
             return NotImplemented
         pair = (other, self) if swapped else (self, other)
         return getattr(cupy, name)(*pair)
+
     return method
 
 
@@ -415,12 +469,24 @@ def _in_place(name):
             raise TypeError(f"output (typecode '{found.dtype.char}') could not be coerced to '{self.dtype.char}'")
         self._a[...] = found._a
         return self
+
     return method
 
 
-for _name, _special in dict(add="add", subtract="sub", multiply="mul", true_divide="truediv", floor_divide="floordiv",
-                            remainder="mod", power="pow", left_shift="lshift", right_shift="rshift", bitwise_and="and",
-                            bitwise_or="or", bitwise_xor="xor").items():
+for _name, _special in dict(
+    add="add",
+    subtract="sub",
+    multiply="mul",
+    true_divide="truediv",
+    floor_divide="floordiv",
+    remainder="mod",
+    power="pow",
+    left_shift="lshift",
+    right_shift="rshift",
+    bitwise_and="and",
+    bitwise_or="or",
+    bitwise_xor="xor",
+).items():
     setattr(ndarray, f"__{_special}__", _operator(_name))
     setattr(ndarray, f"__r{_special}__", _operator(_name, True))
     setattr(ndarray, f"__i{_special}__", _in_place(_name))
@@ -441,6 +507,7 @@ def wrapped(x):
 
 def over(function, *allowed):
     """A function of device arrays (the first argument, or a list of them); keywords that cupy's has."""
+
     def run(x, *args, **kw):
         for name in kw:
             if name not in allowed:
@@ -451,6 +518,7 @@ def over(function, *allowed):
             x = _array(x)
         with np.errstate(all="ignore"):
             return wrapped(function(x, *map(plain, args), **{k: plain(v) for k, v in kw.items()}))
+
     return run
 
 
@@ -536,8 +604,10 @@ def nonzero(a):
 
 def rolled(function):
     """Views of numpy's are views here."""
+
     def run(x, *args, **kw):
         return x.part(function(_array(x), *args, **kw))
+
     return run
 
 
@@ -554,18 +624,22 @@ def _reduction(name):
         kw = {} if dtype is None else {"dtype": dtype}
         with np.errstate(all="ignore"):
             return ndarray.fresh(np.asarray(function(_array(a), axis=axis, keepdims=keepdims, **kw)))
+
     return run
 
 
 for _name in ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "mean"):
+
     def _method(self, axis=None, dtype=None, out=None, keepdims=False, _n=_name):
         return getattr(cupy, _n)(self, axis=axis, keepdims=keepdims, **({} if dtype is None else {"dtype": dtype}))
+
     setattr(ndarray, _name, _method)
 
 
 def errstate(**kw):
     assert kw == {"linalg": "raise"}
     import contextlib
+
     return contextlib.nullcontext()
 
 
@@ -582,8 +656,10 @@ class ElementwiseKernel:
         pointers = "".join(f"const {_C[kind]}* p{k}, long s{k}, " for k, (kind, _) in enumerate(self.ins))
         loads = "".join(f"const {_C[kind]} {n} = p{k}[i * s{k}]; " for k, (kind, n) in enumerate(self.ins))
         kind, n = self.out
-        text = (f'extern "C" __attribute__((visibility("default"))) void run(long count, {pointers}{_C[kind]}* result) {{ for (long i = 0; i < count; i++) {{ '
-                f"{loads}{_C[kind]} {n}; {operation} result[i] = {n}; }} }}")
+        text = (
+            f'extern "C" __attribute__((visibility("default"))) void run(long count, {pointers}{_C[kind]}* result) {{ for (long i = 0; i < count; i++) {{ '
+            f"{loads}{_C[kind]} {n}; {operation} result[i] = {n}; }} }}"
+        )
         self.run = ctypes.CDLL(_built(text)).run
 
     def __call__(self, *args):
@@ -594,9 +670,11 @@ class ElementwiseKernel:
                 raise TypeError(f"{self.name}: {n} is {a.dtype}, not {kind}")
         dense = [np.ascontiguousarray(np.broadcast_to(a, shape)) if a.ndim else a.reshape(1) for a in arrays]
         out = ndarray(shape, self.out[0])
-        self.run(ctypes.c_long(out.size), *[v for a, own in zip(dense, arrays) for v in
-                                            (ctypes.c_void_p(a.ctypes.data), ctypes.c_long(1 if own.ndim else 0))],
-                 ctypes.c_void_p(out.data.ptr))
+        self.run(
+            ctypes.c_long(out.size),
+            *[v for a, own in zip(dense, arrays) for v in (ctypes.c_void_p(a.ctypes.data), ctypes.c_long(1 if own.ndim else 0))],
+            ctypes.c_void_p(out.data.ptr),
+        )
         return out
 
 
@@ -605,6 +683,7 @@ _C = {"uint64": "unsigned long long", "int64": "long long", "int32": "int", "uin
 
 def _built(text):
     from flambeau.runtime import toolchain
+
     return toolchain.build([text])
 
 
@@ -702,9 +781,20 @@ def get_elapsed_time(start, end):
 
 
 def properties(device):
-    return {"name": b"Stand-in", "major": 9, "minor": 0, "totalGlobalMem": TOTAL, "multiProcessorCount": 4, "warpSize": 32,
-            "maxThreadsPerMultiProcessor": 2048, "l2CacheSize": 1 << 20, "sharedMemPerBlock": 49152,
-            "regsPerMultiprocessor": 65536, "integrated": 0, "isMultiGpuBoard": 0}
+    return {
+        "name": b"Stand-in",
+        "major": 9,
+        "minor": 0,
+        "totalGlobalMem": TOTAL,
+        "multiProcessorCount": 4,
+        "warpSize": 32,
+        "maxThreadsPerMultiProcessor": 2048,
+        "l2CacheSize": 1 << 20,
+        "sharedMemPerBlock": 49152,
+        "regsPerMultiprocessor": 65536,
+        "integrated": 0,
+        "isMultiGpuBoard": 0,
+    }
 
 
 # -- cuBLAS over addresses
@@ -724,8 +814,9 @@ def _matrix(ptr, kind, rows, columns, lead):
 
 
 def _scalar(ptr, compute, number):
-    kind = {68: np.complex64 if number == 4 else np.float32, 77: np.float32,
-            70: np.complex128 if number == 5 else np.float64}[compute]
+    kind = {68: np.complex64 if number == 4 else np.float32, 77: np.float32, 70: np.complex128 if number == 5 else np.float64}[
+        compute
+    ]
     return np.frombuffer((ctypes.c_char * np.dtype(kind).itemsize).from_address(ptr), kind)[0]
 
 
@@ -737,11 +828,35 @@ def _narrowed(x, number):
     if number != 14:
         return x
     import ml_dtypes
+
     return x.astype(ml_dtypes.bfloat16).view(np.uint16)
 
 
-def gemmStridedBatchedEx(handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB, beta, C, Ctype,
-                         ldc, strideC, batchCount, computeType, algo):
+def gemmStridedBatchedEx(
+    handle,
+    transa,
+    transb,
+    m,
+    n,
+    k,
+    alpha,
+    A,
+    Atype,
+    lda,
+    strideA,
+    B,
+    Btype,
+    ldb,
+    strideB,
+    beta,
+    C,
+    Ctype,
+    ldc,
+    strideC,
+    batchCount,
+    computeType,
+    algo,
+):
     assert handle == 77 + current() and Atype == Btype == Ctype
     products.append((transa, transb, m, n, k, batchCount, computeType))
     size = np.dtype(_BLAS[Atype]).itemsize
@@ -757,7 +872,8 @@ def gemmStridedBatchedEx(handle, transa, transb, m, n, k, alpha, A, Atype, lda, 
 
 # -- modules
 
-LISTED = """
+LISTED = (
+    """
 ndarray asarray array ascontiguousarray empty zeros full zeros_like ones ones_like empty_like full_like arange eye where broadcast_to
 matmul argsort searchsorted nonzero sum prod max min any all argmax argmin mean cumsum cumprod concatenate stack take
 take_along_axis expand_dims squeeze moveaxis swapaxes transpose tril triu flip roll repeat einsum abs abs conj conjugate angle real
@@ -769,7 +885,9 @@ cuda.runtime.deviceCanAccessPeer cuda.runtime.CUDARuntimeError cuda.memory.OutOf
 cuda.nvtx.Mark
 linalg.inv linalg.solve linalg.cholesky linalg.eigh linalg.eig linalg.svd linalg.qr linalg.det linalg.slogdet
 fft.fftn fft.ifftn fft.rfftn fft.irfftn lib.stride_tricks.as_strided
-""".split() + list(TYPES)
+""".split()
+    + list(TYPES)
+)
 LISTED_BESIDE = """cupyx.errstate cupyx.empty_pinned cupyx.scipy.special.erf cupyx.scipy.special.erfinv cupyx.scipy.special.gammaln
 cupyx.scipy.special.digamma cupyx.scipy.special.polygamma cupyx.scipy.special.zeta cupyx.scipy.special.gammainc
 cupyx.scipy.special.gammaincc cupyx.scipy.special.i0 cupyx.scipy.special.i0e cupyx.scipy.special.i1 cupyx.scipy.special.i1e
@@ -784,21 +902,71 @@ OF_POOLS = "used_bytes total_bytes free_all_blocks set_limit get_limit".split()
 def _functions() -> dict:
     found = {name: ufunc(name) for name in TYPES}
     found.update({name: _reduction(name) for name in ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "mean")})
-    found.update({f.__name__: f for f in (asarray, array, ascontiguousarray, empty, full, arange, where, broadcast_to, matmul,
-                                          argsort, searchsorted, nonzero)})
-    found.update({n: getattr(np, n) for n in """float16 float32 float64 complex64 complex128 int8 int16 int32 int64 uint8 uint16
-        uint32 uint64 bool_ inf nan pi newaxis e""".split()})
-    found.update({
-        "ndarray": ndarray, "divide": found["true_divide"], "abs": found["absolute"], "conj": found["conjugate"],
-        "zeros": lambda shape, dtype=float: full(shape, 0, dtype), "ones": lambda shape, dtype=float: full(shape, 1, dtype),
-        "eye": lambda N, M=None, k=0, dtype=float, order="C": ndarray.fresh(np.eye(N, M, k, dtype)),
-        "get_default_memory_pool": lambda: pool, "get_default_pinned_memory_pool": lambda: pinned_pool,
-        "ElementwiseKernel": ElementwiseKernel, "clip": over(np.clip), "round": over(np.round, "decimals"),
-    })
+    found.update(
+        {
+            f.__name__: f
+            for f in (
+                asarray,
+                array,
+                ascontiguousarray,
+                empty,
+                full,
+                arange,
+                where,
+                broadcast_to,
+                matmul,
+                argsort,
+                searchsorted,
+                nonzero,
+            )
+        }
+    )
+    found.update(
+        {
+            n: getattr(np, n)
+            for n in """float16 float32 float64 complex64 complex128 int8 int16 int32 int64 uint8 uint16
+        uint32 uint64 bool_ inf nan pi newaxis e""".split()
+        }
+    )
+    found.update(
+        {
+            "ndarray": ndarray,
+            "divide": found["true_divide"],
+            "abs": found["absolute"],
+            "conj": found["conjugate"],
+            "zeros": lambda shape, dtype=float: full(shape, 0, dtype),
+            "ones": lambda shape, dtype=float: full(shape, 1, dtype),
+            "eye": lambda N, M=None, k=0, dtype=float, order="C": ndarray.fresh(np.eye(N, M, k, dtype)),
+            "get_default_memory_pool": lambda: pool,
+            "get_default_pinned_memory_pool": lambda: pinned_pool,
+            "ElementwiseKernel": ElementwiseKernel,
+            "clip": over(np.clip),
+            "round": over(np.round, "decimals"),
+        }
+    )
     for name, allowed in dict(
-            zeros_like="dtype", ones_like="dtype", empty_like="dtype", full_like="dtype", cumsum="axis dtype", cumprod="axis dtype",
-            concatenate="axis", stack="axis", take="axis", take_along_axis="axis", tril="k", triu="k", flip="axis", roll="axis",
-            repeat="axis", angle="", isneginf="", diag="k", trace="axis1 axis2", lexsort="", tensordot="axes").items():
+        zeros_like="dtype",
+        ones_like="dtype",
+        empty_like="dtype",
+        full_like="dtype",
+        cumsum="axis dtype",
+        cumprod="axis dtype",
+        concatenate="axis",
+        stack="axis",
+        take="axis",
+        take_along_axis="axis",
+        tril="k",
+        triu="k",
+        flip="axis",
+        roll="axis",
+        repeat="axis",
+        angle="",
+        isneginf="",
+        diag="k",
+        trace="axis1 axis2",
+        lexsort="",
+        tensordot="axes",
+    ).items():
         found[name] = over(getattr(np, name), *allowed.split())
     for name in ("expand_dims", "squeeze", "moveaxis", "swapaxes", "transpose"):
         found[name] = rolled(getattr(np, name))
@@ -829,13 +997,23 @@ def special() -> dict:
                 raise TypeError("Wrong type of arguments")
             with np.errstate(all="ignore"):
                 return ndarray.fresh(np.asarray(function(*[a.astype(np.float64) for a in arrays])).astype(kind))
+
         return run
+
     names = dict(
-        erf=prims.erf, erfinv=elementary._inverse_erf, gammaln=ours.log_gamma, digamma=ours.psi,
-        zeta=ours.hurwitz_zeta, gammainc=lambda a, x: ours._incomplete(a, x, False),
-        gammaincc=lambda a, x: ours._incomplete(a, x, True), i0=lambda x: ours._bessel_scaled(0, x) * np.exp(np.abs(x)),
-        i0e=lambda x: ours._bessel_scaled(0, x), i1=lambda x: ours._bessel_scaled(1, x) * np.exp(np.abs(x)),
-        i1e=lambda x: ours._bessel_scaled(1, x), erfcx=ours._erfcx)
+        erf=prims.erf,
+        erfinv=elementary._inverse_erf,
+        gammaln=ours.log_gamma,
+        digamma=ours.psi,
+        zeta=ours.hurwitz_zeta,
+        gammainc=lambda a, x: ours._incomplete(a, x, False),
+        gammaincc=lambda a, x: ours._incomplete(a, x, True),
+        i0=lambda x: ours._bessel_scaled(0, x) * np.exp(np.abs(x)),
+        i0e=lambda x: ours._bessel_scaled(0, x),
+        i1=lambda x: ours._bessel_scaled(1, x) * np.exp(np.abs(x)),
+        i1e=lambda x: ours._bessel_scaled(1, x),
+        erfcx=ours._erfcx,
+    )
     found = {name: over_floats(f, "fd") for name, f in names.items()}
     found["polygamma"] = lambda n, x: ndarray.fresh(ours.polygamma.fn(_array(x), int(_array(n))))
     return found
@@ -852,23 +1030,45 @@ def linear(name):
         if _array(a).dtype.char not in "fdFD":
             raise TypeError(f"{a.dtype} is not supported by cupy.linalg.{name}")
         return wrapped(tuple(r) if isinstance(r := function(_array(a), *map(plain, args), **kw), tuple) else r)
+
     return run
 
 
 def install(count: int = COUNT):
     global cupy
     runtime = types.SimpleNamespace(
-        getDeviceCount=lambda: count, getDevice=current, memGetInfo=lambda: (TOTAL - pool.used[current()], TOTAL),
-        getDeviceProperties=properties, deviceCanAccessPeer=lambda a, b: 1, CUDARuntimeError=CUDARuntimeError)
+        getDeviceCount=lambda: count,
+        getDevice=current,
+        memGetInfo=lambda: (TOTAL - pool.used[current()], TOTAL),
+        getDeviceProperties=properties,
+        deviceCanAccessPeer=lambda a, b: 1,
+        CUDARuntimeError=CUDARuntimeError,
+    )
     marks = types.SimpleNamespace(RangePush=lambda text: None, RangePop=lambda: None, Mark=lambda text: None)
-    cuda = module("cupy.cuda", Device=Device, Stream=Stream, ExternalStream=ExternalStream, Event=Event, runtime=runtime,
-                  get_current_stream=get_current_stream, get_elapsed_time=get_elapsed_time, nvtx=marks,
-                  get_cublas_handle=lambda: 77 + current(), memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError))
+    cuda = module(
+        "cupy.cuda",
+        Device=Device,
+        Stream=Stream,
+        ExternalStream=ExternalStream,
+        Event=Event,
+        runtime=runtime,
+        get_current_stream=get_current_stream,
+        get_elapsed_time=get_elapsed_time,
+        nvtx=marks,
+        get_cublas_handle=lambda: 77 + current(),
+        memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+    )
     factors = ("inv", "solve", "cholesky", "eigh", "eig", "svd", "qr", "det", "slogdet")
     transforms = {n: over(getattr(np.fft, n), "s", "axes", "norm") for n in ("fftn", "ifftn", "rfftn", "irfftn")}
-    cupy = module("cupy", __version__="14.2.0", cuda=cuda, linalg=types.SimpleNamespace(**{n: linear(n) for n in factors}),
-                  fft=types.SimpleNamespace(**transforms), **_functions(),
-                  lib=types.SimpleNamespace(stride_tricks=types.SimpleNamespace(as_strided=as_strided)))
+    cupy = module(
+        "cupy",
+        __version__="14.2.0",
+        cuda=cuda,
+        linalg=types.SimpleNamespace(**{n: linear(n) for n in factors}),
+        fft=types.SimpleNamespace(**transforms),
+        **_functions(),
+        lib=types.SimpleNamespace(stride_tricks=types.SimpleNamespace(as_strided=as_strided)),
+    )
     cupy.cuda = cuda
     module("cupyx", errstate=errstate, empty_pinned=empty_pinned)
     module("cupyx.scipy")

@@ -25,6 +25,7 @@ def missing(where, module, paths):
 def differences():
     import cupy
     import cupyx.scipy.special
+
     yield from (f"cupy.{name} is not listed" for name in fake._functions() if name not in fake.LISTED)
     yield from missing("cupy", cupy, fake.LISTED)
     yield from missing("cupyx", cupyx, [path.removeprefix("cupyx.") for path in fake.LISTED_BESIDE])

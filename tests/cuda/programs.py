@@ -82,9 +82,17 @@ def mlp_with_adam():
 
 @program
 def convolutions_with_sgd():
-    make = lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),  # noqa: E731
-                                 nn.Conv2d(8, 8, 3, groups=4, padding="same"), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-                                 nn.Linear(8, 5))
+    make = lambda: nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1, stride=2),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),  # noqa: E731
+        nn.Conv2d(8, 8, 3, groups=4, padding="same"),
+        nn.SiLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 5),
+    )
     net = trained(make, images(4, 3, 9, 9), 2, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True))
     net.eval()
     x = images(2, 3, 9, 9)[0][0]
@@ -93,12 +101,23 @@ def convolutions_with_sgd():
 
 @program
 def transposed_and_other_layers():
-    for layer, shape in ((nn.ConvTranspose2d(3, 4, 3, stride=2, output_padding=1), (2, 3, 4, 4)), (nn.Conv1d(3, 4, 2), (2, 3, 7)),
-                         (nn.Conv3d(2, 3, 2), (1, 2, 4, 4, 4)), (nn.GroupNorm(2, 4), (2, 4, 3)),
-                         (nn.InstanceNorm2d(3), (2, 3, 4, 4)), (nn.Upsample(scale_factor=2, mode="bilinear"), (1, 2, 3, 3)),
-                         (nn.AvgPool2d(2), (1, 2, 4, 4)), (nn.PixelShuffle(2), (1, 4, 2, 2)), (nn.ReflectionPad2d(1), (1, 2, 3, 3)),
-                         (nn.LocalResponseNorm(2), (1, 4, 3, 3)), (nn.Unfold(2), (1, 2, 3, 3)), (nn.PReLU(), (2, 3)),
-                         (nn.AdaptiveMaxPool1d(2), (1, 2, 5)), (nn.Softplus(), (3,)), (nn.RMSNorm(4), (2, 4))):
+    for layer, shape in (
+        (nn.ConvTranspose2d(3, 4, 3, stride=2, output_padding=1), (2, 3, 4, 4)),
+        (nn.Conv1d(3, 4, 2), (2, 3, 7)),
+        (nn.Conv3d(2, 3, 2), (1, 2, 4, 4, 4)),
+        (nn.GroupNorm(2, 4), (2, 4, 3)),
+        (nn.InstanceNorm2d(3), (2, 3, 4, 4)),
+        (nn.Upsample(scale_factor=2, mode="bilinear"), (1, 2, 3, 3)),
+        (nn.AvgPool2d(2), (1, 2, 4, 4)),
+        (nn.PixelShuffle(2), (1, 4, 2, 2)),
+        (nn.ReflectionPad2d(1), (1, 2, 3, 3)),
+        (nn.LocalResponseNorm(2), (1, 4, 3, 3)),
+        (nn.Unfold(2), (1, 2, 3, 3)),
+        (nn.PReLU(), (2, 3)),
+        (nn.AdaptiveMaxPool1d(2), (1, 2, 5)),
+        (nn.Softplus(), (3,)),
+        (nn.RMSNorm(4), (2, 4)),
+    ):
         x = torch.randn(*shape)
         a, b = x.clone().requires_grad_(), x.cuda().requires_grad_()
         one, two = layer(a), copy.deepcopy(layer).cuda()(b)
@@ -126,8 +145,10 @@ def transformer_and_attention():
     gpu = copy.deepcopy(layer).cuda()
     close(gpu(x.cuda(), src_key_padding_mask=mask.cuda()), layer(x, src_key_padding_mask=mask))
     q = torch.randn(2, 3, 6, 4)
-    close(F.scaled_dot_product_attention(q.cuda(), q.cuda(), q.cuda(), is_causal=True),
-          F.scaled_dot_product_attention(q, q, q, is_causal=True))
+    close(
+        F.scaled_dot_product_attention(q.cuda(), q.cuda(), q.cuda(), is_causal=True),
+        F.scaled_dot_product_attention(q, q, q, is_causal=True),
+    )
     decoder = nn.Transformer(8, 2, 1, 1, 16, dropout=0.0, batch_first=True)
     close(copy.deepcopy(decoder).cuda()(x.cuda(), x.cuda()), decoder(x, x))
 
@@ -145,24 +166,40 @@ def embeddings_and_losses():
     x, y = torch.randn(4, 5), torch.tensor([1, 0, 4, 2])
     p = torch.rand(4, 5)
     weight = torch.rand(5)
-    close(F.cross_entropy(x.cuda(), y.cuda(), weight.cuda(), label_smoothing=0.1), F.cross_entropy(x, y, weight, label_smoothing=0.1))
+    close(
+        F.cross_entropy(x.cuda(), y.cuda(), weight.cuda(), label_smoothing=0.1),
+        F.cross_entropy(x, y, weight, label_smoothing=0.1),
+    )
     for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits):
         close(loss(x.cuda(), p.cuda()), loss(x, p))
-    close(F.kl_div(x.log_softmax(1).cuda(), p.softmax(1).cuda(), reduction="batchmean"),
-          F.kl_div(x.log_softmax(1), p.softmax(1), reduction="batchmean"))
+    close(
+        F.kl_div(x.log_softmax(1).cuda(), p.softmax(1).cuda(), reduction="batchmean"),
+        F.kl_div(x.log_softmax(1), p.softmax(1), reduction="batchmean"),
+    )
     close(F.binary_cross_entropy(p.cuda(), p.cuda()), F.binary_cross_entropy(p, p))
-    close(F.ctc_loss(torch.randn(6, 2, 4).log_softmax(2).cuda() * 0 - 1.4, at[:, :2].cuda() % 3 + 1, (6, 6), (2, 2)),
-          F.ctc_loss(torch.zeros(6, 2, 4) - 1.4, at[:, :2] % 3 + 1, (6, 6), (2, 2)))
+    close(
+        F.ctc_loss(torch.randn(6, 2, 4).log_softmax(2).cuda() * 0 - 1.4, at[:, :2].cuda() % 3 + 1, (6, 6), (2, 2)),
+        F.ctc_loss(torch.zeros(6, 2, 4) - 1.4, at[:, :2] % 3 + 1, (6, 6), (2, 2)),
+    )
 
 
 @program
 def same_random_numbers():
-    for make in (lambda d: torch.rand(5, device=d), lambda d: torch.randn(2, 3, device=d), lambda d: torch.randint(0, 9, (4,), device=d),
-                 lambda d: torch.empty(4, device=d).uniform_(-1, 1), lambda d: torch.bernoulli(torch.full((8,), 0.5, device=d)),
-                 lambda d: F.dropout(torch.ones(9, device=d), 0.3), lambda d: torch.randperm(6, device=d),
-                 lambda d: torch.multinomial(torch.ones(2, 5, device=d), 3), lambda d: torch.rand(4, device=d, dtype=torch.float64),
-                 lambda d: torch.normal(0.0, 1.0, (3,), device=d), lambda d: torch.empty(3, device=d).exponential_(),
-                 lambda d: torch.poisson(torch.ones(3, device=d)), lambda d: torch.randn(3, device=d, dtype=torch.bfloat16)):
+    for make in (
+        lambda d: torch.rand(5, device=d),
+        lambda d: torch.randn(2, 3, device=d),
+        lambda d: torch.randint(0, 9, (4,), device=d),
+        lambda d: torch.empty(4, device=d).uniform_(-1, 1),
+        lambda d: torch.bernoulli(torch.full((8,), 0.5, device=d)),
+        lambda d: F.dropout(torch.ones(9, device=d), 0.3),
+        lambda d: torch.randperm(6, device=d),
+        lambda d: torch.multinomial(torch.ones(2, 5, device=d), 3),
+        lambda d: torch.rand(4, device=d, dtype=torch.float64),
+        lambda d: torch.normal(0.0, 1.0, (3,), device=d),
+        lambda d: torch.empty(3, device=d).exponential_(),
+        lambda d: torch.poisson(torch.ones(3, device=d)),
+        lambda d: torch.randn(3, device=d, dtype=torch.bfloat16),
+    ):
         torch.manual_seed(5)
         host = make("cpu")
         torch.manual_seed(5)
@@ -176,22 +213,52 @@ def same_random_numbers():
 
 @program
 def factories_and_conversions():
-    for t in (torch.zeros(2, device="cuda"), torch.ones(2, 3, device=GPU), torch.full((2,), 7, device="cuda:0"), torch.arange(5, device="cuda"),
-              torch.eye(3, device="cuda"), torch.tensor([1.5, 2], device="cuda"), torch.linspace(0, 1, 5, device="cuda"),
-              torch.empty(3, device="cuda"), torch.zeros_like(torch.ones(2).cuda()), torch.ones(2).cuda().new_zeros(3),
-              torch.as_tensor(np.ones(3), device="cuda"), torch.hann_window(4, device="cuda"), torch.tril_indices(3, 3, device="cuda"),
-              torch.fft.fftfreq(4, device="cuda"), torch.empty_strided((2, 2), (1, 2), device="cuda"), torch.ones(2, device=0)):
+    for t in (
+        torch.zeros(2, device="cuda"),
+        torch.ones(2, 3, device=GPU),
+        torch.full((2,), 7, device="cuda:0"),
+        torch.arange(5, device="cuda"),
+        torch.eye(3, device="cuda"),
+        torch.tensor([1.5, 2], device="cuda"),
+        torch.linspace(0, 1, 5, device="cuda"),
+        torch.empty(3, device="cuda"),
+        torch.zeros_like(torch.ones(2).cuda()),
+        torch.ones(2).cuda().new_zeros(3),
+        torch.as_tensor(np.ones(3), device="cuda"),
+        torch.hann_window(4, device="cuda"),
+        torch.tril_indices(3, 3, device="cuda"),
+        torch.fft.fftfreq(4, device="cuda"),
+        torch.empty_strided((2, 2), (1, 2), device="cuda"),
+        torch.ones(2, device=0),
+    ):
         assert t.device == GPU and t.is_cuda and t.get_device() == 0, t
     with torch.device("cuda"):
         assert torch.ones(2).device == GPU and nn.Linear(2, 2).weight.device == GPU
     x = torch.randn(3, 4).cuda()
-    assert x.to("cuda") is x and x.cuda() is x and x.to(torch.float64).device == GPU and x.to("cpu", torch.float64).dtype is torch.float64
-    for kind in (torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.int64, torch.bool, torch.uint8, torch.complex64,
-                 torch.float8_e4m3fn, torch.float8_e5m2):
+    assert (
+        x.to("cuda") is x
+        and x.cuda() is x
+        and x.to(torch.float64).device == GPU
+        and x.to("cpu", torch.float64).dtype is torch.float64
+    )
+    for kind in (
+        torch.float16,
+        torch.bfloat16,
+        torch.float64,
+        torch.int32,
+        torch.int64,
+        torch.bool,
+        torch.uint8,
+        torch.complex64,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+    ):
         y = x.to(kind)
         assert y.dtype is kind and y.cpu().dtype is kind
         assert torch.equal(y.cpu().view(torch.uint8), x.cpu().to(kind).view(torch.uint8)), kind
-        assert torch.equal(y.view(torch.uint8).cpu(), y.cpu().view(torch.uint8)) and y.view(torch.uint8).data_ptr() == y.data_ptr()
+        assert (
+            torch.equal(y.view(torch.uint8).cpu(), y.cpu().view(torch.uint8)) and y.view(torch.uint8).data_ptr() == y.data_ptr()
+        )
     assert float(x[0, 0]) == x.cpu()[0, 0].item() and x.sum().item() == float(x.sum()) and bool((x == x).all())
     assert x.tolist() == x.cpu().tolist() and "device='cuda:0'" in repr(x) and f"{x[0, 0]:.3f}" == f"{x.cpu()[0, 0]:.3f}"
     raises(TypeError, "can't convert cuda:0 device type tensor to numpy", lambda: x.numpy())
@@ -211,11 +278,20 @@ def indexing_and_writing():
     close(torch.where(y > 0, y, 0.0), torch.where(x > 0, x, 0.0))
     close(y.masked_select(y > 0), x.masked_select(x > 0))
     close(y.nonzero(), x.nonzero()), close((y > 0).nonzero(as_tuple=True)[1], (x > 0).nonzero(as_tuple=True)[1])
-    for write in (lambda t, m, i: t.__setitem__(m, 0.0), lambda t, m, i: t.__setitem__((i, 1), 3.0), lambda t, m, i: t[1:, ::2].mul_(2),
-                  lambda t, m, i: t.t()[0].fill_(1), lambda t, m, i: t.index_add_(0, i, torch.ones(3, 5, device=t.device)),
-                  lambda t, m, i: t.scatter_(0, i[None], 9.0), lambda t, m, i: t.__setitem__(0, torch.arange(5.0)),
-                  lambda t, m, i: t.add_(1).clamp_(max=2), lambda t, m, i: t.copy_(torch.arange(20.0).reshape(4, 5)),
-                  lambda t, m, i: t.masked_fill_(m, -1.0), lambda t, m, i: t.zero_(), lambda t, m, i: t.index_put_((i, i), t[0, 0].clone(), accumulate=True)):
+    for write in (
+        lambda t, m, i: t.__setitem__(m, 0.0),
+        lambda t, m, i: t.__setitem__((i, 1), 3.0),
+        lambda t, m, i: t[1:, ::2].mul_(2),
+        lambda t, m, i: t.t()[0].fill_(1),
+        lambda t, m, i: t.index_add_(0, i, torch.ones(3, 5, device=t.device)),
+        lambda t, m, i: t.scatter_(0, i[None], 9.0),
+        lambda t, m, i: t.__setitem__(0, torch.arange(5.0)),
+        lambda t, m, i: t.add_(1).clamp_(max=2),
+        lambda t, m, i: t.copy_(torch.arange(20.0).reshape(4, 5)),
+        lambda t, m, i: t.masked_fill_(m, -1.0),
+        lambda t, m, i: t.zero_(),
+        lambda t, m, i: t.index_put_((i, i), t[0, 0].clone(), accumulate=True),
+    ):
         a, b = x.clone(), y.clone()
         write(a, mask, at), write(b, mask.cuda(), at.cuda())
         close(b, a)
@@ -223,7 +299,11 @@ def indexing_and_writing():
     h.copy_(y)
     assert torch.equal(h, x)
     close(y.sort(1, descending=True).values, x.sort(1, descending=True).values), close(y.topk(2).indices, x.topk(2).indices)
-    close(y.cumsum(0), x.cumsum(0)), close(y.cummax(1).values, x.cummax(1).values), close(torch.cat([y, y], 1), torch.cat([x, x], 1))
+    (
+        close(y.cumsum(0), x.cumsum(0)),
+        close(y.cummax(1).values, x.cummax(1).values),
+        close(torch.cat([y, y], 1), torch.cat([x, x], 1)),
+    )
     view = y[1:3]
     view += 1
     close(y[1], x[1] + 1)
@@ -241,10 +321,19 @@ def indexing_and_writing():
 def on_the_host_and_counted():
     before = sum(torch.cuda.host_runs().values())
     x = torch.tensor([3.0, 1, 3, 2]).cuda()
-    for f in (torch.unique, lambda t: torch.bincount(t.long()), lambda t: torch.histc(t, 4), lambda t: torch.isin(t, torch.tensor([1.0], device=t.device)),
-              lambda t: torch.repeat_interleave(t, t.long()), lambda t: torch.mode(t).values, torch.signbit,
-              lambda t: torch.unique(t, return_counts=True)[1], lambda t: torch.unique_consecutive(t),
-              lambda t: t.new_zeros(4).scatter_reduce(0, t.long(), t, "amax"), lambda t: torch.nextafter(t, t + 1)):
+    for f in (
+        torch.unique,
+        lambda t: torch.bincount(t.long()),
+        lambda t: torch.histc(t, 4),
+        lambda t: torch.isin(t, torch.tensor([1.0], device=t.device)),
+        lambda t: torch.repeat_interleave(t, t.long()),
+        lambda t: torch.mode(t).values,
+        torch.signbit,
+        lambda t: torch.unique(t, return_counts=True)[1],
+        lambda t: torch.unique_consecutive(t),
+        lambda t: t.new_zeros(4).scatter_reduce(0, t.long(), t, "amax"),
+        lambda t: torch.nextafter(t, t + 1),
+    ):
         close(f(x), f(x.cpu()))
     runs = torch.cuda.host_runs()
     assert sum(runs.values()) >= before + 11 and {"unique", "bincount", "histc", "signbit"} <= set(runs), runs
@@ -255,17 +344,28 @@ def on_the_host_and_counted():
 def errors():
     x, y = torch.ones(2, 3, device="cuda"), torch.ones(2, 3)
     text = "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
-    for f in (lambda: x + y, lambda: y * x, lambda: x @ y.t(), lambda: torch.cat([x, y]), lambda: y.add_(x), lambda: x.add_(y),
-              lambda: F.linear(x, y), lambda: torch.where(y > 0, x, x), lambda: F.mse_loss(x, y), lambda: nn.Linear(3, 2)(x),
-              lambda: y + torch.tensor(1.0, device="cuda"), lambda: nn.Embedding(3, 2)(torch.tensor([1], device="cuda")),
-              lambda: nn.Conv1d(2, 2, 1)(torch.ones(1, 2, 3, device="cuda"))):
+    for f in (
+        lambda: x + y,
+        lambda: y * x,
+        lambda: x @ y.t(),
+        lambda: torch.cat([x, y]),
+        lambda: y.add_(x),
+        lambda: x.add_(y),
+        lambda: F.linear(x, y),
+        lambda: torch.where(y > 0, x, x),
+        lambda: F.mse_loss(x, y),
+        lambda: nn.Linear(3, 2)(x),
+        lambda: y + torch.tensor(1.0, device="cuda"),
+        lambda: nn.Embedding(3, 2)(torch.tensor([1], device="cuda")),
+        lambda: nn.Conv1d(2, 2, 1)(torch.ones(1, 2, 3, device="cuda")),
+    ):
         raises(RuntimeError, text, f)
     raises(RuntimeError, "cuda:0 and cuda:1" if False else "at least two devices", lambda: x + torch.ones(2, 3, device="cuda:1"))
     close(x + torch.tensor(2.0), y + 2), close(torch.tensor(2.0) * x, 2 * y)
     raises(RuntimeError, "invalid device ordinal", lambda: torch.ones(1, device="cuda:7"))
     bad = F.embedding(torch.tensor([7], device="cuda"), torch.ones(3, 2, device="cuda"))
     raises(IndexError, "out of range", lambda: bad.cpu())
-    assert bad.cpu() is not None                    # told once
+    assert bad.cpu() is not None  # told once
     F.embedding(torch.tensor([7], device="cuda"), torch.ones(3, 2, device="cuda"))
     raises(IndexError, "out of range", torch.cuda.synchronize)
     raises(torch.cuda.OutOfMemoryError, "CUDA out of memory", lambda: torch.empty(1 << 30, device="cuda"))
@@ -375,7 +475,9 @@ def files_and_copies():
     net(torch.randn(4, 3, device="cuda")).sum().backward()
     step.step()
     file = io.BytesIO()
-    torch.save({"net": net.state_dict(), "step": step.state_dict(), "half": torch.ones(2, dtype=torch.bfloat16, device="cuda")}, file)
+    torch.save(
+        {"net": net.state_dict(), "step": step.state_dict(), "half": torch.ones(2, dtype=torch.bfloat16, device="cuda")}, file
+    )
     file.seek(0)
     same = torch.load(file)
     assert same["net"]["0.weight"].device == GPU and torch.equal(same["net"]["0.weight"], net[0].weight)
@@ -399,6 +501,7 @@ def files_and_copies():
     twin[0].weight.data.add_(1)
     assert not torch.equal(twin[0].weight, net[0].weight) and twin[0].weight.device == GPU
     import pickle
+
     again = pickle.loads(pickle.dumps(net[0].weight.detach()))
     assert again.device == GPU and torch.equal(again, net[0].weight)
 
@@ -422,7 +525,12 @@ def pinned_memory_and_loaders():
 def interfaces():
     x = torch.arange(6.0, device="cuda").reshape(2, 3)
     found = x.t().__cuda_array_interface__
-    assert found["shape"] == (3, 2) and found["data"] == (x.data_ptr(), False) and found["typestr"] == "<f4" and found["strides"] == (4, 12)
+    assert (
+        found["shape"] == (3, 2)
+        and found["data"] == (x.data_ptr(), False)
+        and found["typestr"] == "<f4"
+        and found["strides"] == (4, 12)
+    )
     assert x.__cuda_array_interface__["strides"] is None and not hasattr(torch.ones(2), "__cuda_array_interface__")
     array = fake_cupy.cupy.asarray(np.arange(4.0, dtype=np.float32))
     t = torch.as_tensor(array)
@@ -436,7 +544,7 @@ def graph_functions():
     x = torch.randn(3).cuda().requires_grad_()
     y = x.detach().cpu().requires_grad_()
     close(torch.autograd.functional.jacobian(lambda t: t.sin(), x), torch.autograd.functional.jacobian(lambda t: t.sin(), y))
-    (g,) = torch.autograd.grad((x ** 3).sum(), x, create_graph=True)
+    (g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     g.sum().backward()
     close(x.grad, 6 * y)
     x.grad = None
@@ -497,10 +605,17 @@ def guards():
     def graphs(x):
         assert torch.allclose(compiled(x).cpu(), (x.cpu() @ x.cpu().t()).relu() + x.cpu().sum(), atol=1e-5)
         return torch.compiler.counters()["graphs"]
+
     assert [graphs(torch.randn(n, 2).cuda()) for n in (3, 5, 7, 8, 33)] == [1, 2, 2, 2, 2]
     wide = torch.randn(6, 4).cuda()
-    others = [wide[1:, :2], torch.randn(2, 5).cuda().t(), torch.randn(5, 2, dtype=torch.float64).cuda(), torch.randn(5, 2, device="cuda:1"),
-              torch.randn(5, 2).cuda().requires_grad_(), torch.randn(5, 2)]
+    others = [
+        wide[1:, :2],
+        torch.randn(2, 5).cuda().t(),
+        torch.randn(5, 2, dtype=torch.float64).cuda(),
+        torch.randn(5, 2, device="cuda:1"),
+        torch.randn(5, 2).cuda().requires_grad_(),
+        torch.randn(5, 2),
+    ]
     assert [graphs(x) for x in others] == [3, 4, 5, 6, 7, 8]
     assert [graphs(x) for x in [torch.randn(9, 2).cuda(), *others]] == [8] * 7
     marked = torch.randn(4, 2).cuda()
@@ -516,15 +631,39 @@ def guards():
 def linear_algebra_and_more():
     a = torch.randn(3, 4, 4)
     m = a @ a.mT + 4 * torch.eye(4)
-    for f in (torch.linalg.inv, torch.linalg.det, torch.linalg.cholesky, lambda t: torch.linalg.solve(t, t[..., :1] + 1), torch.linalg.norm,
-              lambda t: torch.linalg.svdvals(t), lambda t: torch.linalg.eigvalsh(t), lambda t: torch.linalg.qr(t)[1].abs(),
-              torch.linalg.matrix_exp, lambda t: torch.linalg.lu_factor(t)[0], torch.linalg.pinv, torch.trace if False else torch.triu,
-              lambda t: torch.fft.rfft(t).abs(), lambda t: torch.fft.ifft(torch.fft.fft(t)).real, lambda t: torch.einsum("bij,bkj->bik", t, t),
-              lambda t: torch.stft(t.reshape(-1), 8, return_complex=True, window=torch.hann_window(8, device=t.device)).abs(),
-              lambda t: t.std(1), lambda t: torch.median(t, 1).values, lambda t: torch.quantile(t, 0.3, dim=1), lambda t: torch.cdist(t, t),
-              lambda t: torch.special.digamma(t.abs() + 1), torch.lgamma, lambda t: torch.searchsorted(torch.arange(5.0, device=t.device), t),
-              lambda t: torch.kron(t[0], t[1]), lambda t: torch.roll(t, 1, 2), lambda t: t.unfold(1, 2, 1), lambda t: F.grid_sample(t[None], t[:2, :, :2].reshape(1, 2, 4, 2) / 9, align_corners=False),
-              lambda t: torch.nan_to_num(t / 0), lambda t: torch.logcumsumexp(t, 1), lambda t: torch.trapezoid(t), lambda t: torch.cov(t[0])):
+    for f in (
+        torch.linalg.inv,
+        torch.linalg.det,
+        torch.linalg.cholesky,
+        lambda t: torch.linalg.solve(t, t[..., :1] + 1),
+        torch.linalg.norm,
+        lambda t: torch.linalg.svdvals(t),
+        lambda t: torch.linalg.eigvalsh(t),
+        lambda t: torch.linalg.qr(t)[1].abs(),
+        torch.linalg.matrix_exp,
+        lambda t: torch.linalg.lu_factor(t)[0],
+        torch.linalg.pinv,
+        torch.trace if False else torch.triu,
+        lambda t: torch.fft.rfft(t).abs(),
+        lambda t: torch.fft.ifft(torch.fft.fft(t)).real,
+        lambda t: torch.einsum("bij,bkj->bik", t, t),
+        lambda t: torch.stft(t.reshape(-1), 8, return_complex=True, window=torch.hann_window(8, device=t.device)).abs(),
+        lambda t: t.std(1),
+        lambda t: torch.median(t, 1).values,
+        lambda t: torch.quantile(t, 0.3, dim=1),
+        lambda t: torch.cdist(t, t),
+        lambda t: torch.special.digamma(t.abs() + 1),
+        torch.lgamma,
+        lambda t: torch.searchsorted(torch.arange(5.0, device=t.device), t),
+        lambda t: torch.kron(t[0], t[1]),
+        lambda t: torch.roll(t, 1, 2),
+        lambda t: t.unfold(1, 2, 1),
+        lambda t: F.grid_sample(t[None], t[:2, :, :2].reshape(1, 2, 4, 2) / 9, align_corners=False),
+        lambda t: torch.nan_to_num(t / 0),
+        lambda t: torch.logcumsumexp(t, 1),
+        lambda t: torch.trapezoid(t),
+        lambda t: torch.cov(t[0]),
+    ):
         close(f(m.cuda()), f(m), 2e-3)
 
 

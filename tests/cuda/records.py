@@ -26,8 +26,14 @@ NAMES = sorted(name for name, op in OPS.items() if op.sample_rule is not None)
 
 
 def mapped(args, fn):
-    return tuple(fn(a) if isinstance(a, (Tensor, device)) else type(a)(map(fn, a))
-                 if type(a) in (tuple, list) and a and isinstance(a[0], Tensor) else a for a in args)
+    return tuple(
+        fn(a)
+        if isinstance(a, (Tensor, device))
+        else type(a)(map(fn, a))
+        if type(a) in (tuple, list) and a and isinstance(a[0], Tensor)
+        else a
+        for a in args
+    )
 
 
 def there(a):
@@ -35,8 +41,11 @@ def there(a):
         return GPU
     strides = tuple(a.stride())
     moved = a.cuda()
-    return moved if tuple(moved.stride()) == strides else flambeau.empty_strided(tuple(a.shape), strides, dtype=a.dtype,
-                                                                                 device=GPU).copy_(moved)
+    return (
+        moved
+        if tuple(moved.stride()) == strides
+        else flambeau.empty_strided(tuple(a.shape), strides, dtype=a.dtype, device=GPU).copy_(moved)
+    )
 
 
 def flat(out):
@@ -49,7 +58,7 @@ def same(a, b, what, rtol=2e-5):
     assert a.dtype is b.dtype and tuple(a.shape) == tuple(b.shape), f"{what}: {a.dtype} {a.shape}, {b.dtype} {b.shape}"
     assert tuple(a.stride()) == tuple(b.stride()) or a.numel() < 2, f"{what}: strides {a.stride()} and {b.stride()}"
     wide = np.complex128 if a.dtype.is_complex else np.float64
-    x, y = (t.detach()._values("")for t in (a, b))
+    x, y = (t.detach()._values("") for t in (a, b))
     x, y = (v.astype(wide) if a.dtype.category else v for v in (x, y))
     rtol = 1e-2 if a.dtype.is_floating_point and a.dtype.itemsize < 4 else rtol
     np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol, err_msg=what)
@@ -107,7 +116,7 @@ def gradients(op, one, two, host, gpu, what) -> None:
             same(a, b, f"{what} gradient {k}", 1e-4)
 
 
-FLOATS_ONLY = ("inv", "qr", "adjugate")          # PyTorch refuses halves, and so do the public functions
+FLOATS_ONLY = ("inv", "qr", "adjugate")  # PyTorch refuses halves, and so do the public functions
 
 
 def halves(args):

@@ -67,12 +67,23 @@ def test_questions_without_a_gpu():
 
 
 @needs_no_gpu
-@pytest.mark.parametrize("ask", [
-    lambda: torch.ones(2, device="cuda"), lambda: torch.ones(2).cuda(), lambda: torch.ones(2).to("cuda:0"),
-    lambda: torch.nn.Linear(2, 2).cuda(), lambda: torch.tensor([1.0], device="cuda"), lambda: torch.cuda.synchronize(),
-    lambda: torch.cuda.Stream(), lambda: torch.cuda.Event(), lambda: torch.cuda.current_device(),
-    lambda: torch.cuda.get_device_name(), lambda: torch.rand(3, device="cuda"), lambda: torch.ones(2).untyped_storage().cuda(),
-])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: torch.ones(2, device="cuda"),
+        lambda: torch.ones(2).cuda(),
+        lambda: torch.ones(2).to("cuda:0"),
+        lambda: torch.nn.Linear(2, 2).cuda(),
+        lambda: torch.tensor([1.0], device="cuda"),
+        lambda: torch.cuda.synchronize(),
+        lambda: torch.cuda.Stream(),
+        lambda: torch.cuda.Event(),
+        lambda: torch.cuda.current_device(),
+        lambda: torch.cuda.get_device_name(),
+        lambda: torch.rand(3, device="cuda"),
+        lambda: torch.ones(2).untyped_storage().cuda(),
+    ],
+)
 def test_work_without_a_gpu_says_what_to_install(ask):
     with pytest.raises(RuntimeError, match="CUDA is not available: .*pip install cupy-cuda12x"):
         ask()

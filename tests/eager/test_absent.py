@@ -16,13 +16,17 @@ from flambeau.utils import swap_tensors
 def test_placeholders_raise_by_name_when_they_are_used():
     from flambeau.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
     from flambeau.distributed.fsdp.fully_sharded_data_parallel import FullyShardedDataParallel as same
+
     assert FullyShardedDataParallel is same and issubclass(ShardingStrategy, enum.Enum) and ShardingStrategy.FULL_SHARD.value == 1
     assert not isinstance(fb.nn.Linear(1, 1), FullyShardedDataParallel)
 
     class Mine(FullyShardedDataParallel, fb.nn.Module, functional=True):
         pass
+
     for use in (Mine, FullyShardedDataParallel, fully_shard):
-        with pytest.raises(RuntimeError, match=r"^torch\.distributed\.fsdp\.\S+ does not exist in flambeau: .*one process") as told:
+        with pytest.raises(
+            RuntimeError, match=r"^torch\.distributed\.fsdp\.\S+ does not exist in flambeau: .*one process"
+        ) as told:
             use(fb.nn.Linear(1, 1))
         assert "flambeau." not in str(told.value)
 
@@ -77,7 +81,13 @@ def test_two_tensors_exchange_all_that_they_are():
 
 def test_sparse_and_back():
     x = fb.tensor([[0.0, 1, 0], [2, 0, 3]], requires_grad=True)
-    for sparse in (x.to_sparse(), x.to_sparse(1), fb.tensor(3.0).to_sparse(), fb.tensor(0.0).to_sparse(), fb.zeros(2, 0).to_sparse()):
+    for sparse in (
+        x.to_sparse(),
+        x.to_sparse(1),
+        fb.tensor(3.0).to_sparse(),
+        fb.tensor(0.0).to_sparse(),
+        fb.zeros(2, 0).to_sparse(),
+    ):
         assert sparse.is_coalesced() and list(sparse.to_dense().shape) == list(sparse.shape)
     assert x.to_sparse().to_dense().tolist() == x.tolist() and x.to_sparse(1).values().tolist() == x.tolist()
     fb.sparse.mm(x.to_sparse(), fb.ones(3, 2)).sum().backward()
@@ -90,7 +100,9 @@ def test_sparse_and_back():
 
 def test_operators_under_their_own_names():
     aten, x = fb.ops.aten, fb.randn(2, 3)
-    assert fb.equal(aten.add.Tensor(x, x), x + x) and fb.equal(aten.sum.dim_IntList(x, [0]), x.sum(0)) and fb.equal(aten.clone(x), x)
+    assert (
+        fb.equal(aten.add.Tensor(x, x), x + x) and fb.equal(aten.sum.dim_IntList(x, [0]), x.sum(0)) and fb.equal(aten.clone(x), x)
+    )
     assert aten.add.Tensor is aten.add.Tensor and str(aten.add.Tensor) == "aten.add.Tensor" and "out" in aten.add.overloads()
     assert fb.equal(aten.linalg_norm.default(x), fb.linalg.norm(x)) and aten.add_.Tensor(x, 1) is x
     assert fb.equal(fb.compile(lambda x: aten.mul.Tensor(x, x).relu(), backend="eager")(x), x * x)
@@ -115,6 +127,7 @@ def test_logs_by_name(monkeypatch):
 
 def test_what_dynamo_counted():
     from flambeau._dynamo.utils import counters
+
     counters.clear()
     assert counters["stats"]["unique_graphs"] == 0 and not counters["graph_break"]
     fb.compile(lambda x: x + 1, backend="eager")(fb.ones(2))
@@ -129,6 +142,7 @@ def test_lists_of_an_optimizers_group():
                 assert self._init_group(group, *lists) is False
                 assert len(params) == len(grads) == len(averages) == len(squares) == len(steps) == 1 and not largest
                 averages[0].lerp_(grads[0], 0.5)
+
     p, unused = fb.ones(2, requires_grad=True), fb.ones(2, requires_grad=True)
     optimizer = Mine([p, unused])
     (p * 3).sum().backward()
@@ -149,6 +163,7 @@ def test_what_packages_ask_before_they_go_on_has_an_answer():
     from flambeau._prims_common import is_contiguous_or_false
     from flambeau.backends.cuda import SDPAParams, can_use_flash_attention
     from flambeau.utils import _python_dispatch as asked
+
     assert not asked.is_traceable_wrapper_subclass(x) and not asked.is_traceable_wrapper_subclass_type(type(x))
     assert not asked.is_in_torch_dispatch_mode() and is_contiguous_or_false(x) and not is_contiguous_or_false(x.t())
     assert not can_use_flash_attention(SDPAParams(x, x, x, None, 0.0, False, False))
@@ -159,13 +174,29 @@ def test_modules_that_are_attributes_import_as_themselves():
     import flambeau.cpu.amp
     import flambeau.mps
     import flambeau.xpu.memory
+
     for name in ("cpu", "xpu", "mps", "mtia"):
         module = importlib.import_module(f"flambeau.{name}")
-        assert module is getattr(fb, name) and module.is_available() is (name == "cpu") and not hasattr(module.is_available, "missing")
+        assert (
+            module is getattr(fb, name)
+            and module.is_available() is (name == "cpu")
+            and not hasattr(module.is_available, "missing")
+        )
     assert fb.get_device_module("cpu") is flambeau.cpu is fb.cpu and flambeau.cpu.amp.autocast is fb.cpu.amp.autocast
     assert hasattr(flambeau.xpu.memory, "empty_cache")
-@pytest.mark.parametrize("path", ["multiprocessing.spawn", "nn.parallel.replicate", "nn.parallel.data_parallel",
-                                  "nn.parallel.parallel_apply", "utils.checkpoint", "nn.utils.weight_norm"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "multiprocessing.spawn",
+        "nn.parallel.replicate",
+        "nn.parallel.data_parallel",
+        "nn.parallel.parallel_apply",
+        "utils.checkpoint",
+        "nn.utils.weight_norm",
+    ],
+)
 def test_functions_stay_where_modules_of_their_names_are_imported(path):
     parent, _, name = path.rpartition(".")
     holder = importlib.import_module(f"flambeau.{parent}")

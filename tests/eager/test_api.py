@@ -69,9 +69,7 @@ def test_in_place_rules():
         torch.zeros(3, dtype=torch.int64).add_(1.5)
     with pytest.raises(RuntimeError, match=r"output with shape \[3\] doesn't match the broadcast shape \[2, 3\]"):
         torch.zeros(3).add_(torch.zeros(2, 3))
-    with pytest.raises(
-        RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"
-    ):
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
         torch.zeros(1).expand(3).add_(1)
     x = torch.ones(2)
     x += torch.tensor([1.0, 2.0])
@@ -169,10 +167,7 @@ def test_gather_scatter():
     assert torch.zeros(3).scatter_add_(0, torch.tensor([0, 0, 2]), torch.ones(3)).tolist() == [2.0, 0.0, 1.0]
     assert x.index_add(0, torch.tensor([0, 0]), x, alpha=2).tolist() == [[9.0, 14.0], [3.0, 4.0]]
     assert torch.take_along_dim(x, x.argsort(1, descending=True), 1).tolist() == [[2.0, 1.0], [4.0, 3.0]]
-    assert x.index_select(1, torch.tensor([1])).tolist() == [[2.0], [4.0]] and x.masked_select(x > 2).tolist() == [
-        3.0,
-        4.0,
-    ]
+    assert x.index_select(1, torch.tensor([1])).tolist() == [[2.0], [4.0]] and x.masked_select(x > 2).tolist() == [3.0, 4.0]
     assert torch.nonzero(torch.tensor([0, 3, 4])).tolist() == [[1], [2]] and torch.tensor(3).nonzero().shape == (1, 0)
     with pytest.raises(RuntimeError, match="index 2 is out of bounds for dimension 1 with size 2"):
         x.gather(1, torch.tensor([[2], [0]]))
@@ -193,9 +188,7 @@ def test_views_and_copies():
     with pytest.raises(RuntimeError, match=r"shape '\[5, -1\]' is invalid for input of size 24"):
         x.view(5, -1)
     assert (
-        x.flatten().shape == (24,)
-        and x.unflatten(1, (2, -1)).shape == (4, 2, 3)
-        and torch.zeros(1, 2, 1).squeeze().shape == (2,)
+        x.flatten().shape == (24,) and x.unflatten(1, (2, -1)).shape == (4, 2, 3) and torch.zeros(1, 2, 1).squeeze().shape == (2,)
     )
     assert x.expand(2, -1, -1).stride() == (0, 6, 1) and x.permute(1, 0).stride() == (1, 6) and x.T.shape == (6, 4)
     with pytest.raises(
@@ -212,9 +205,10 @@ def test_views_and_copies():
 
 def test_splitting_and_joining():
     x = torch.arange(7)
-    assert [c.tolist() for c in x.chunk(3)] == [[0, 1, 2], [3, 4, 5], [6]] and [
-        c.tolist() for c in x.split([3, 4])
-    ] == [[0, 1, 2], [3, 4, 5, 6]]
+    assert [c.tolist() for c in x.chunk(3)] == [[0, 1, 2], [3, 4, 5], [6]] and [c.tolist() for c in x.split([3, 4])] == [
+        [0, 1, 2],
+        [3, 4, 5, 6],
+    ]
     assert [len(c) for c in x.tensor_split(3)] == [3, 2, 2] and [c.item() for c in x[:2].unbind()] == [0, 1]
     with pytest.raises(RuntimeError, match="split_with_sizes expects split_sizes to sum exactly to 7"):
         x.split([3, 3])
@@ -228,9 +222,7 @@ def test_splitting_and_joining():
     ):
         torch.cat([torch.ones(1, 2), torch.ones(1, 3)])
     assert (
-        torch.stack([x, x], -1).shape == (7, 2)
-        and torch.hstack([x, x]).shape == (14,)
-        and torch.vstack([x, x]).shape == (2, 7)
+        torch.stack([x, x], -1).shape == (7, 2) and torch.hstack([x, x]).shape == (14,) and torch.vstack([x, x]).shape == (2, 7)
     )
     a, b = torch.meshgrid(x[:2], x[:3], indexing="ij")
     assert a.tolist() == [[0, 0, 0], [1, 1, 1]] and b.shape == (2, 3)
@@ -243,33 +235,22 @@ def test_rearranging():
         and x.roll(1).tolist() == [[4, 1], [2, 3]]
         and x.repeat(1, 2).tolist() == [[1, 2, 1, 2], [3, 4, 3, 4]]
     )
-    assert torch.rot90(x).tolist() == [[2, 4], [1, 3]] and x.repeat_interleave(2, 0).tolist() == [
-        [1, 2],
-        [1, 2],
-        [3, 4],
-        [3, 4],
-    ]
+    assert torch.rot90(x).tolist() == [[2, 4], [1, 3]] and x.repeat_interleave(2, 0).tolist() == [[1, 2], [1, 2], [3, 4], [3, 4]]
     assert (
         x.tril().tolist() == [[1, 0], [3, 4]]
         and torch.diag(torch.tensor([1, 2])).tolist() == [[1, 0], [0, 2]]
         and x.diagonal().tolist() == [1, 4]
     )
-    assert F.pad(x, (1, 0, 0, 1), value=9).tolist() == [[9, 1, 2], [9, 3, 4], [9, 9, 9]] and F.pad(
-        x, (-1, 0)
-    ).tolist() == [[2], [4]]
+    assert F.pad(x, (1, 0, 0, 1), value=9).tolist() == [[9, 1, 2], [9, 3, 4], [9, 9, 9]] and F.pad(x, (-1, 0)).tolist() == [
+        [2],
+        [4],
+    ]
 
 
 def test_strides_of_results():
     x = torch.zeros(2, 3, 4)
-    assert (x.permute(2, 0, 1) * 2).stride() == (1, 12, 4) and (torch.zeros(4, 3).t() + torch.zeros(3, 4)).stride() == (
-        1,
-        3,
-    )
-    assert torch.empty_like(x.permute(2, 0, 1)).stride() == (1, 12, 4) and x.permute(2, 0, 1).clone().stride() == (
-        1,
-        12,
-        4,
-    )
+    assert (x.permute(2, 0, 1) * 2).stride() == (1, 12, 4) and (torch.zeros(4, 3).t() + torch.zeros(3, 4)).stride() == (1, 3)
+    assert torch.empty_like(x.permute(2, 0, 1)).stride() == (1, 12, 4) and x.permute(2, 0, 1).clone().stride() == (1, 12, 4)
 
 
 # -- reductions
@@ -300,19 +281,11 @@ def test_reductions():
         and torch.tensor([1.0, 3.0]).var(correction=0).item() == 1.0
     )
     assert (
-        x.median().item() == 2.0
-        and x.kthvalue(2)[0].tolist() == [2.0, 7.0]
-        and x.topk(2)[0].tolist() == [[5.0, 2.0], [7.0, 7.0]]
+        x.median().item() == 2.0 and x.kthvalue(2)[0].tolist() == [2.0, 7.0] and x.topk(2)[0].tolist() == [[5.0, 2.0], [7.0, 7.0]]
     )
-    assert x.sort(descending=True).indices.tolist() == [[1, 2, 0], [0, 2, 1]] and x.norm(1, dim=0).tolist() == [
-        8.0,
-        5.0,
-        9.0,
-    ]
+    assert x.sort(descending=True).indices.tolist() == [[1, 2, 0], [0, 2, 1]] and x.norm(1, dim=0).tolist() == [8.0, 5.0, 9.0]
     assert (
-        torch.tensor([True, False]).any().item()
-        and not torch.tensor([1, 0]).all().item()
-        and torch.count_nonzero(x).item() == 5
+        torch.tensor([True, False]).any().item() and not torch.tensor([1, 0]).all().item() and torch.count_nonzero(x).item() == 5
     )
     with pytest.raises(IndexError, match=r"max\(\): Expected reduction dim 0 to have non-zero size."):
         torch.zeros(0, 2).max(0)
@@ -348,14 +321,12 @@ def test_gradients_at_kinks(function, x, expected):
 
 
 def test_rounding_and_softmax():
-    assert torch.tensor([0.5, 1.5, 2.5, -0.5]).round().tolist() == [0.0, 2.0, 2.0, -0.0] and torch.tensor(
-        [1.234]
-    ).round(decimals=2).item() == pytest.approx(1.23)
+    assert torch.tensor([0.5, 1.5, 2.5, -0.5]).round().tolist() == [0.0, 2.0, 2.0, -0.0] and torch.tensor([1.234]).round(
+        decimals=2
+    ).item() == pytest.approx(1.23)
     assert all(math.isnan(v) for v in torch.full((2,), -math.inf).softmax(0).tolist())
     assert torch.tensor([1000.0, 0.0]).softmax(0).tolist() == [1.0, 0.0]
-    np.testing.assert_allclose(
-        torch.tensor([[1.0, 2.0]]).log_softmax(1).numpy(), [[-1.3132616, -0.31326166]], rtol=1e-6
-    )
+    np.testing.assert_allclose(torch.tensor([[1.0, 2.0]]).log_softmax(1).numpy(), [[-1.3132616, -0.31326166]], rtol=1e-6)
     assert torch.ones(2, 2).bfloat16().softmax(1).dtype is torch.bfloat16
 
 
@@ -406,9 +377,7 @@ def test_einsum(equation, shapes):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(s) for s in shapes]
     np.testing.assert_allclose(
-        torch.einsum(equation, *map(torch.tensor, arrays)).numpy(),
-        np.einsum(equation.replace(" ", ""), *arrays),
-        rtol=1e-12,
+        torch.einsum(equation, *map(torch.tensor, arrays)).numpy(), np.einsum(equation.replace(" ", ""), *arrays), rtol=1e-12
     )
 
 
@@ -416,19 +385,12 @@ def test_einsum(equation, shapes):
 
 
 def test_creation():
-    assert torch.arange(10, 0, -3).tolist() == [10, 7, 4, 1] and torch.arange(1.0, 2.0, 0.25).tolist() == [
-        1.0,
-        1.25,
-        1.5,
-        1.75,
-    ]
+    assert torch.arange(10, 0, -3).tolist() == [10, 7, 4, 1] and torch.arange(1.0, 2.0, 0.25).tolist() == [1.0, 1.25, 1.5, 1.75]
     assert torch.linspace(0, 1, 5).tolist() == [0.0, 0.25, 0.5, 0.75, 1.0] and torch.eye(2, 3).tolist() == [
         [1.0, 0.0, 0.0],
         [0.0, 1.0, 0.0],
     ]
-    assert (
-        torch.ones_like(torch.arange(2)).dtype is torch.int64 and torch.zeros((2, 3)).shape == torch.zeros(2, 3).shape
-    )
+    assert torch.ones_like(torch.arange(2)).dtype is torch.int64 and torch.zeros((2, 3)).shape == torch.zeros(2, 3).shape
     assert (
         torch.tensor([torch.tensor(1), torch.tensor(2)]).tolist() == [1, 2]
         and torch.Tensor(3).shape == (3,)
@@ -437,11 +399,7 @@ def test_creation():
     array = np.zeros(2, np.float32)
     shared = torch.from_numpy(array)
     shared += 1
-    assert (
-        array.tolist() == [1.0, 1.0]
-        and torch.as_tensor(array)[0].item() == 1.0
-        and torch.tensor(array).numpy() is not array
-    )
+    assert array.tolist() == [1.0, 1.0] and torch.as_tensor(array)[0].item() == 1.0 and torch.tensor(array).numpy() is not array
     with pytest.raises(ValueError, match="expected sequence of length 2 at dim 1"):
         torch.tensor([[1, 2], [3]])
     with pytest.raises(RuntimeError, match="negative dimension -1"):
@@ -485,9 +443,9 @@ def test_multinomial():
     drawn = torch.multinomial(w, 8000, replacement=True)
     assert 0 not in drawn and (drawn == 2).float().mean().item() == pytest.approx(0.75, abs=0.02)
     firsts = [torch.multinomial(w, 2) for _ in range(300)]
-    assert all(sorted(f.tolist()) == [1, 2] for f in firsts) and sum(
-        f[0].item() == 2 for f in firsts
-    ) / 300 == pytest.approx(0.75, abs=0.08)
+    assert all(sorted(f.tolist()) == [1, 2] for f in firsts) and sum(f[0].item() == 2 for f in firsts) / 300 == pytest.approx(
+        0.75, abs=0.08
+    )
     assert torch.multinomial(torch.ones(4, 3), 1).shape == (4, 1)
     with pytest.raises(RuntimeError, match="probability tensor contains either `inf`, `nan` or element < 0"):
         torch.multinomial(torch.tensor([1.0, -1.0]), 1)
@@ -498,17 +456,10 @@ def test_multinomial():
 def test_comparisons_of_tensors():
     a = torch.tensor([1.0, math.nan])
     assert (
-        torch.allclose(a, a, equal_nan=True)
-        and not torch.allclose(a, a)
-        and not torch.equal(a, a)
-        and torch.equal(a[:1], a[:1])
+        torch.allclose(a, a, equal_nan=True) and not torch.allclose(a, a) and not torch.equal(a, a) and torch.equal(a[:1], a[:1])
     )
     assert torch.isclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-6])).item() and (a == None) is False  # noqa: E711
-    assert torch.tensor([math.nan, math.inf, -math.inf]).nan_to_num(posinf=2.0, neginf=-2.0).tolist() == [
-        0.0,
-        2.0,
-        -2.0,
-    ]
+    assert torch.tensor([math.nan, math.inf, -math.inf]).nan_to_num(posinf=2.0, neginf=-2.0).tolist() == [0.0, 2.0, -2.0]
 
 
 def test_data_writes_do_not_move_the_version():
@@ -528,7 +479,7 @@ def test_overlapping_views_add_their_gradients():
     (windows * torch.tensor([[1.0, 10.0], [100.0, 1.0], [10.0, 100.0]])).sum().backward()
     assert x.grad.tolist() == [1.0, 110.0, 11.0, 100.0]
     y = torch.ones(2, 3, requires_grad=True)
-    y.t().as_strided((2,), (2,)).sum().backward()       # counts in memory, not in the transposed tensor
+    y.t().as_strided((2,), (2,)).sum().backward()  # counts in memory, not in the transposed tensor
     assert y.grad.tolist() == [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
 
 
@@ -562,13 +513,7 @@ def test_tensors_without_dims():
 
 def test_memory_order_of_results():
     x = torch.zeros(4, 3).t()
-    assert (
-        x.softmax(1).stride()
-        == x.log_softmax(0).stride()
-        == F.layer_norm(x, (4,)).stride()
-        == x.cumsum(1).stride()
-        == (4, 1)
-    )
+    assert x.softmax(1).stride() == x.log_softmax(0).stride() == F.layer_norm(x, (4,)).stride() == x.cumsum(1).stride() == (4, 1)
     assert (
         F.gelu(x).stride()
         == x.flip(0).stride()

@@ -9,7 +9,7 @@ from flambeau import nn
 LOW, FULL = fb.bfloat16, fb.float32
 x, low, image, row = fb.ones(2, 3, 3), fb.ones(2, 3, 3, dtype=LOW), fb.ones(2, 3, 4, 4), fb.ones(3)
 
-CASES = {                      # PyTorch 2.13's answers
+CASES = {  # PyTorch 2.13's answers
     "conv1d": (lambda: F.conv1d(low, fb.ones(3, 3, 1)), LOW),
     "conv2d": (lambda: F.conv2d(image.to(LOW), fb.ones(3, 3, 1, 1), row), LOW),
     "conv2d weight": (lambda: F.conv2d(image, fb.ones(3, 3, 1, 1, dtype=LOW), row), LOW),

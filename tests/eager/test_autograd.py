@@ -18,9 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from core_support import T, V, total  # noqa: E402
 
 
-add, mul, exp, cast, expand, permute, select = (
-    OPS[n] for n in ("add", "mul", "exp", "cast", "expand", "permute", "select")
-)
+add, mul, exp, cast, expand, permute, select = (OPS[n] for n in ("add", "mul", "exp", "cast", "expand", "permute", "select"))
 
 
 def test_product_and_broadcast():
@@ -606,13 +604,13 @@ def test_deep_graphs_do_not_recurse():
 
 
 def test_gradients_lie_as_their_leaf_does():
-    dense = T(np.zeros((4, 3)))._array.T                           # a leaf with strides (1, 3)
+    dense = T(np.zeros((4, 3)))._array.T  # a leaf with strides (1, 3)
     x = T(np.zeros((3, 4)), True)
     x._array, x._requires_grad = dense, True
     weights = T(np.arange(12.0).reshape(3, 4))
     mul(x, weights).backward(T(np.ones((3, 4))))
     assert x.stride() == x.grad.stride() == (1, 3) and V(x.grad) == V(weights)
     y = T(np.zeros((3, 1)), True)
-    y._array = np.broadcast_to(y._array, (3, 4))                   # no dense leaf: row-major
+    y._array = np.broadcast_to(y._array, (3, 4))  # no dense leaf: row-major
     permute(mul(y, weights), (1, 0)).backward(T(np.ones((4, 3))))
     assert y.grad.stride() == (4, 1)

@@ -32,12 +32,21 @@ def test_a_plan_means_what_the_python_path_does(name, first, second):
         assert found.dtype is by_python.dtype and found.tolist() == by_python.tolist()
 
 
-@pytest.mark.parametrize("make", [
-    lambda x: (x, x), lambda x: (x.t(), x.t()), lambda x: (x[:, ::2], x[:, ::2]), lambda x: (x, x[:1]),
-    lambda x: (x, x[:, :1]),
-    lambda x: (x[0], x.t()[:8]), lambda x: (x.expand(3, 8, 8), x[None, :, :1]), lambda x: (x[1, 1], x),
-    lambda x: (x, 2.5),
-    lambda x: (x.reshape(2, 4, 8).permute(2, 0, 1), 1.0)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: (x, x),
+        lambda x: (x.t(), x.t()),
+        lambda x: (x[:, ::2], x[:, ::2]),
+        lambda x: (x, x[:1]),
+        lambda x: (x, x[:, :1]),
+        lambda x: (x[0], x.t()[:8]),
+        lambda x: (x.expand(3, 8, 8), x[None, :, :1]),
+        lambda x: (x[1, 1], x),
+        lambda x: (x, 2.5),
+        lambda x: (x.reshape(2, 4, 8).permute(2, 0, 1), 1.0),
+    ],
+)
 def test_any_strides(make):
     a, b = make(filled((8, 8), torch.float32))
     for _ in range(2):

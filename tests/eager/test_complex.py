@@ -22,15 +22,24 @@ def numeric(f, z, step=1e-6):
 
 
 LOSSES = {
-    "abs": lambda z: z.abs().sum(), "angle": lambda z: z.angle().sum(), "real": lambda z: (z.real ** 2).sum(),
-    "imag": lambda z: (z.imag ** 3).sum(), "conj": lambda z: (z.conj() * z * z).real.sum(),
-    "sgn": lambda z: (flambeau.sgn(z) * (1 + 2j)).real.sum(), "mul": lambda z: (z * z * (2 - 1j)).imag.sum(),
-    "div": lambda z: ((1 + 1j) / z).real.sum(), "exp": lambda z: z.exp().imag.sum(),
-    "matmul": lambda z: (z @ z).abs().sum(), "view": lambda z: (flambeau.view_as_real(z) ** 2).sum(),
-    "norm": lambda z: flambeau.linalg.vector_norm(z), "inv": lambda z: flambeau.linalg.inv(z).real.sum(),
-    "fft": lambda z: flambeau.fft.fft(z).abs().sum(), "irfft": lambda z: (flambeau.fft.irfft(z) ** 2).sum(),
+    "abs": lambda z: z.abs().sum(),
+    "angle": lambda z: z.angle().sum(),
+    "real": lambda z: (z.real**2).sum(),
+    "imag": lambda z: (z.imag**3).sum(),
+    "conj": lambda z: (z.conj() * z * z).real.sum(),
+    "sgn": lambda z: (flambeau.sgn(z) * (1 + 2j)).real.sum(),
+    "mul": lambda z: (z * z * (2 - 1j)).imag.sum(),
+    "div": lambda z: ((1 + 1j) / z).real.sum(),
+    "exp": lambda z: z.exp().imag.sum(),
+    "matmul": lambda z: (z @ z).abs().sum(),
+    "view": lambda z: (flambeau.view_as_real(z) ** 2).sum(),
+    "norm": lambda z: flambeau.linalg.vector_norm(z),
+    "inv": lambda z: flambeau.linalg.inv(z).real.sum(),
+    "fft": lambda z: flambeau.fft.fft(z).abs().sum(),
+    "irfft": lambda z: (flambeau.fft.irfft(z) ** 2).sum(),
     "polar": lambda z: (flambeau.polar(z.abs(), z.angle()) * (1 + 3j)).real.sum(),
-    "cumsum": lambda z: z.cumsum(1).abs().sum(), "index": lambda z: z[0, 1:].abs().sum(),
+    "cumsum": lambda z: z.cumsum(1).abs().sum(),
+    "index": lambda z: z[0, 1:].abs().sum(),
 }
 
 
@@ -68,13 +77,16 @@ def test_writes_through_parts_reach_autograd():
     assert z.grad.tolist() == [[3, 3], [3 + 1j, 3 + 1j]]
 
 
-@pytest.mark.parametrize("call, text", [
-    (lambda: flambeau.view_as_real(flambeau.ones(2)), "only supported for complex"),
-    (lambda: flambeau.view_as_complex(flambeau.ones(3)), "last dimension of size 2"),
-    (lambda: flambeau.view_as_complex(flambeau.ones(2, 2).t()), "last dimension with stride 1"),
-    (lambda: flambeau.ones(2).imag, "imag is not implemented"),
-    (lambda: flambeau.complex(flambeau.ones(1), flambeau.ones(1).double()), "Expected object of scalar type"),
-])
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda: flambeau.view_as_real(flambeau.ones(2)), "only supported for complex"),
+        (lambda: flambeau.view_as_complex(flambeau.ones(3)), "last dimension of size 2"),
+        (lambda: flambeau.view_as_complex(flambeau.ones(2, 2).t()), "last dimension with stride 1"),
+        (lambda: flambeau.ones(2).imag, "imag is not implemented"),
+        (lambda: flambeau.complex(flambeau.ones(1), flambeau.ones(1).double()), "Expected object of scalar type"),
+    ],
+)
 def test_refusals(call, text):
     with pytest.raises(RuntimeError, match=text):
         call()

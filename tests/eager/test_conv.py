@@ -23,30 +23,43 @@ def direct(x, w, b, stride, padding, dilation, groups):
         at = tuple(slice(t * d, t * d + (m - 1) * s + 1, s) for t, d, m, s in zip(tap, dilation, sizes, stride))
         part = x[(slice(None), slice(g * taken, (g + 1) * taken), *at)]
         weight = w[(slice(g * made, (g + 1) * made), slice(None), *tap)].astype(np.float64)
-        out[:, g * made:(g + 1) * made] += np.einsum("oc,nc...->no...", weight, part)
+        out[:, g * made : (g + 1) * made] += np.einsum("oc,nc...->no...", weight, part)
     return out if b is None else out + b.reshape(-1, *(1,) * n)
 
 
 CASES = [  # sizes of x, weight, stride, padding, dilation, groups
-    ((2, 3, 19, 23), (8, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1), ((3, 16, 7, 7), (40, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),
-    ((2, 3, 30, 30), (16, 3, 7, 7), (2, 2), (3, 3), (1, 1), 1), ((2, 64, 4, 4), (96, 64, 1, 1), (2, 2), (0, 0), (1, 1), 1),
-    ((2, 12, 20, 37), (12, 1, 3, 3), (1, 1), (1, 1), (1, 1), 12), ((2, 12, 21, 20), (24, 1, 5, 3), (2, 1), (2, 1), (1, 2), 12),
-    ((2, 16, 9, 40), (12, 4, 3, 3), (1, 3), (0, 2), (2, 1), 4), ((2, 24, 12, 12), (3, 24, 3, 3), (1, 1), (1, 1), (1, 1), 1),
-    ((3, 5, 70), (9, 5, 4), (3,), (2,), (2,), 1), ((1, 4, 6, 7, 8), (10, 2, 2, 3, 3), (1, 2, 1), (1, 1, 1), (1, 1, 2), 2),
+    ((2, 3, 19, 23), (8, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((3, 16, 7, 7), (40, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((2, 3, 30, 30), (16, 3, 7, 7), (2, 2), (3, 3), (1, 1), 1),
+    ((2, 64, 4, 4), (96, 64, 1, 1), (2, 2), (0, 0), (1, 1), 1),
+    ((2, 12, 20, 37), (12, 1, 3, 3), (1, 1), (1, 1), (1, 1), 12),
+    ((2, 12, 21, 20), (24, 1, 5, 3), (2, 1), (2, 1), (1, 2), 12),
+    ((2, 16, 9, 40), (12, 4, 3, 3), (1, 3), (0, 2), (2, 1), 4),
+    ((2, 24, 12, 12), (3, 24, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((3, 5, 70), (9, 5, 4), (3,), (2,), (2,), 1),
+    ((1, 4, 6, 7, 8), (10, 2, 2, 3, 3), (1, 2, 1), (1, 1, 1), (1, 1, 2), 2),
     ((1, 600, 5, 5), (7, 600, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     # steps whose phases are taken apart, with positions that some phases lack
-    ((3, 8, 13, 15), (24, 8, 3, 3), (2, 2), (1, 1), (1, 1), 1), ((2, 6, 17, 14), (16, 6, 3, 2), (3, 2), (2, 1), (2, 3), 1),
-    ((2, 4, 7, 9, 11), (16, 4, 3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), 1), ((2, 5, 41), (24, 5, 5), (4,), (2,), (1,), 1),
-    ((8, 6, 36, 35), (20, 6, 3, 3), (2, 2), (1, 1), (1, 1), 1), ((2, 8, 9, 9), (24, 4, 2, 2), (3, 3), (0, 0), (1, 1), 2),
+    ((3, 8, 13, 15), (24, 8, 3, 3), (2, 2), (1, 1), (1, 1), 1),
+    ((2, 6, 17, 14), (16, 6, 3, 2), (3, 2), (2, 1), (2, 3), 1),
+    ((2, 4, 7, 9, 11), (16, 4, 3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), 1),
+    ((2, 5, 41), (24, 5, 5), (4,), (2,), (1,), 1),
+    ((8, 6, 36, 35), (20, 6, 3, 3), (2, 2), (1, 1), (1, 1), 1),
+    ((2, 8, 9, 9), (24, 4, 2, 2), (3, 3), (0, 0), (1, 1), 2),
     # few channels of the input: its gradient adds up products
-    ((4, 1, 28, 28), (32, 1, 4, 4), (2, 2), (1, 1), (1, 1), 1), ((5, 4, 9, 11), (16, 2, 3, 3), (2, 1), (1, 0), (1, 2), 2),
+    ((4, 1, 28, 28), (32, 1, 4, 4), (2, 2), (1, 1), (1, 1), 1),
+    ((5, 4, 9, 11), (16, 2, 3, 3), (2, 1), (1, 0), (1, 2), 2),
     ((4, 2, 5, 6, 7), (9, 2, 2, 2, 2), (1, 2, 1), (1, 0, 1), (2, 1, 1), 1),
-    ((4, 9, 11, 14), (5, 9, 3, 4), (3, 2), (2, 1), (1, 2), 1), ((4, 10, 3, 5, 13), (4, 10, 1, 2, 3), (1, 1, 3), (0, 1, 2), (1, 1, 1), 1),
+    ((4, 9, 11, 14), (5, 9, 3, 4), (3, 2), (2, 1), (1, 2), 1),
+    ((4, 10, 3, 5, 13), (4, 10, 1, 2, 3), (1, 1, 3), (0, 1, 2), (1, 1, 1), 1),
     # windows of few terms, which lie a row in a register: several blocks of channels, tiles and bands
-    ((3, 1, 45, 61), (11, 1, 3, 3), (1, 1), (1, 1), (1, 1), 1), ((2, 3, 50, 30), (7, 3, 4, 4), (2, 2), (1, 1), (1, 1), 1),
-    ((2, 2, 2200), (6, 1, 9), (2,), (4,), (1,), 2), ((2, 2, 4, 9, 16), (6, 2, 1, 3, 3), (2, 1, 1), (0, 1, 2), (1, 2, 1), 1),
+    ((3, 1, 45, 61), (11, 1, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((2, 3, 50, 30), (7, 3, 4, 4), (2, 2), (1, 1), (1, 1), 1),
+    ((2, 2, 2200), (6, 1, 9), (2,), (4,), (1,), 2),
+    ((2, 2, 4, 9, 16), (6, 2, 1, 3, 3), (2, 1, 1), (0, 1, 2), (1, 2, 1), 1),
     # few channels made of many, whose parts overlap
-    ((3, 37, 13, 29), (1, 37, 5, 5), (1, 1), (2, 2), (1, 1), 1), ((2, 90, 12, 47), (3, 90, 3, 3), (1, 2), (1, 0), (1, 1), 1),
+    ((3, 37, 13, 29), (1, 37, 5, 5), (1, 1), (2, 2), (1, 1), 1),
+    ((2, 90, 12, 47), (3, 90, 3, 3), (1, 2), (1, 0), (1, 1), 1),
 ]
 TOLERANCE = {"float64": 1e-10, "float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}
 
@@ -89,9 +102,11 @@ def test_gradients_are_adjoint():
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_gradients_of_every_kernel(dtype, isa):
     """Against those in float64, which the tests beside this one hold to the definition."""
+
     def gradients(x, w, g, case):
         x, w = x.requires_grad_(), w.requires_grad_()
         return flambeau.autograd.grad(getattr(F, f"conv{len(case[2])}d")(x, w, None, *case[2:]), (x, w), g)
+
     before = native.isa()
     native._native.set_isa(isa)
     try:
@@ -113,9 +128,11 @@ def test_transposed_is_the_adjoint():
         n, sizes = len(case[2]), case[0][2:]
         out = getattr(F, f"conv{n}d")(x, w, None, *case[2:])
         g = flambeau.tensor(np.random.default_rng(1).standard_normal(tuple(out.shape)))
-        wanted, = flambeau.autograd.grad(out, x, g)
-        extra = [m - ((k - 1) * s - 2 * p + d * (t - 1) + 1)
-                 for m, k, s, p, d, t in zip(sizes, out.shape[2:], case[2], case[3], case[4], case[1][2:])]
+        (wanted,) = flambeau.autograd.grad(out, x, g)
+        extra = [
+            m - ((k - 1) * s - 2 * p + d * (t - 1) + 1)
+            for m, k, s, p, d, t in zip(sizes, out.shape[2:], case[2], case[3], case[4], case[1][2:])
+        ]
         actual = getattr(F, f"conv_transpose{n}d")(g, w, None, case[2], case[3], extra, case[5], case[4])
         np.testing.assert_allclose(actual.numpy(), wanted.numpy(), rtol=1e-10, atol=1e-10)
 
@@ -129,7 +146,7 @@ def test_an_infinity_at_the_edge_stays_where_it_belongs():
     y[0, 0, :, :15].sum().backward()
     assert w.grad.flatten().tolist()[3:] == [0, 0, 0]
 
-    for made in (1, 2, 6):                              # the last tap never meets the first column of a row
+    for made in (1, 2, 6):  # the last tap never meets the first column of a row
         x, w = flambeau.ones(1, 1, 3, 34), flambeau.ones(made, 1, 1, 3).requires_grad_()
         x[0, 0, 2, 0] = float("inf")
         F.conv2d(x, w, padding=(0, 1)).sum().backward()
@@ -164,10 +181,13 @@ ERRORS = [
     (X, (4, 4, 3, 3), {}, r"expected input\[1, 3, 8, 8\] to have 4 channels, but got 3 channels instead"),
     ((3, 8), W, {}, r"Expected 3D \(unbatched\) or 4D \(batched\) input to conv2d, but got input of size: \[3, 8\]"),
     ((1, 3, 2, 2), W, {}, r"Calculated padded input size per channel: \(2 x 2\). Kernel size: \(3 x 3\)"),
-    (X, (4, 1, 3, 3), {"groups": 3}, "divisible by 3 at dimension 0"), (X, W, {"stride": 0}, "non-positive stride"),
-    (X, W, {"padding": -1}, "negative padding"), (X, W, {"dilation": 0}, "dilation should be greater than zero"),
+    (X, (4, 1, 3, 3), {"groups": 3}, "divisible by 3 at dimension 0"),
+    (X, W, {"stride": 0}, "non-positive stride"),
+    (X, W, {"padding": -1}, "negative padding"),
+    (X, W, {"dilation": 0}, "dilation should be greater than zero"),
     (X, W, {"stride": (1, 1, 1)}, r"list of 2 values to match the convolution dimensions, but got stride=\[1, 1, 1\]"),
-    (X, W, {"stride": 2, "padding": "same"}, "not supported for strided"), (X, W, {"padding": "foo"}, "Invalid padding string"),
+    (X, W, {"stride": 2, "padding": "same"}, "not supported for strided"),
+    (X, W, {"padding": "foo"}, "Invalid padding string"),
     (X, W, {"bias": flambeau.zeros(3)}, r"expected bias to be 1-dimensional with 4 elements, but got bias of size \[3\]"),
     (X, W, {"bias": flambeau.zeros(4).double()}, r"Input type \(float\) and bias type \(double\)"),
 ]
@@ -192,7 +212,8 @@ def test_errors_of_transposed():
 def test_modules():
     assert str(nn.Conv2d(4, 6, (3, 5), stride=2, padding=1, dilation=2, groups=2, bias=False, padding_mode="circular")) == (
         "Conv2d(4, 6, kernel_size=(3, 5), stride=(2, 2), padding=(1, 1), dilation=(2, 2), groups=2, bias=False, "
-        "padding_mode=circular)")
+        "padding_mode=circular)"
+    )
     m = nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1)
     assert m.weight.shape == (4, 6, 3, 3) and m(flambeau.zeros(1, 4, 5, 5), output_size=[10, 9]).shape == (1, 6, 10, 9)
     with pytest.raises(ValueError, match="valid sizes range from"):
@@ -228,7 +249,10 @@ def test_lazy_modules():
 
 
 SQUARES = [  # sizes of x, channels made, padding
-    ((2, 37, 19, 23), 50, (1, 1)), ((3, 32, 12, 70), 33, (0, 2)), ((1, 48, 31, 17), 96, (2, 0)), ((9, 40, 8, 8), 32, (1, 1)),
+    ((2, 37, 19, 23), 50, (1, 1)),
+    ((3, 32, 12, 70), 33, (0, 2)),
+    ((1, 48, 31, 17), 96, (2, 0)),
+    ((9, 40, 8, 8), 32, (1, 1)),
 ]
 
 
@@ -241,12 +265,17 @@ def test_squares_of_results(isa):
         for shape, made, padding in SQUARES:
             case = (shape, (made, shape[1], 3, 3), (1, 1), padding, (1, 1), 1)
             x, w, b = (flambeau.tensor(a, dtype=flambeau.float32) for a in arrays(case))
-            x = flambeau.nn.functional.pad(x, (3, 2))[..., 3:-2].requires_grad_()         # rows of x are apart
+            x = flambeau.nn.functional.pad(x, (3, 2))[..., 3:-2].requires_grad_()  # rows of x are apart
             out = F.conv2d(x, w, b, *case[2:])
-            np.testing.assert_allclose(out.detach().numpy(), direct(*(t.detach().double().numpy() for t in (x, w, b)), *case[2:]),
-                                       rtol=0, atol=4e-6, err_msg=str(case))
+            np.testing.assert_allclose(
+                out.detach().numpy(),
+                direct(*(t.detach().double().numpy() for t in (x, w, b)), *case[2:]),
+                rtol=0,
+                atol=4e-6,
+                err_msg=str(case),
+            )
             g = flambeau.tensor(np.random.default_rng(1).standard_normal(tuple(out.shape)), dtype=flambeau.float32)
-            by_x, = flambeau.autograd.grad(out, x, g)
+            (by_x,) = flambeau.autograd.grad(out, x, g)
             exact = F.conv_transpose2d(g.double(), w.double(), None, 1, padding)
             np.testing.assert_allclose(by_x.numpy(), exact.numpy(), rtol=0, atol=8e-6, err_msg=str(case))
     finally:
@@ -267,9 +296,11 @@ def test_squares_do_not_spread_what_is_not_finite(value):
 
 
 SEGMENTS = [  # sizes of x, channels made, kernel, steps, padding
-    ((64, 17, 8, 14), 20, (4, 4), (2, 2), (1, 1)), ((112, 16, 9, 12), 50, (4, 4), (2, 2), (0, 2)),
-    ((52, 18, 11, 13), 17, (2, 2), (1, 1), (1, 0)), ((64, 16, 13, 8), 16, (4, 2), (2, 1), (3, 1)),
-    ((64, 33, 8, 10), 18, (4, 4), (2, 2), (3, 1)),                            # more terms than one part of a sum takes
+    ((64, 17, 8, 14), 20, (4, 4), (2, 2), (1, 1)),
+    ((112, 16, 9, 12), 50, (4, 4), (2, 2), (0, 2)),
+    ((52, 18, 11, 13), 17, (2, 2), (1, 1), (1, 0)),
+    ((64, 16, 13, 8), 16, (4, 2), (2, 1), (3, 1)),
+    ((64, 33, 8, 10), 18, (4, 4), (2, 2), (3, 1)),  # more terms than one part of a sum takes
 ]
 
 
@@ -282,16 +313,23 @@ def test_segments_of_results(isa):
         for shape, made, kernel, step, padding in SEGMENTS:
             case = (shape, (made, shape[1], *kernel), step, padding, (1, 1), 1)
             x, w, b = (flambeau.tensor(a, dtype=flambeau.float32) for a in arrays(case))
-            x, w = F.pad(x, (3, 2))[..., 3:-2].requires_grad_(), w.requires_grad_()      # rows of x are apart
+            x, w = F.pad(x, (3, 2))[..., 3:-2].requires_grad_(), w.requires_grad_()  # rows of x are apart
             out = F.conv2d(x, w, b, *case[2:])
-            np.testing.assert_allclose(out.detach().numpy(), direct(*(t.detach().double().numpy() for t in (x, w, b)), *case[2:]),
-                                       rtol=0, atol=5e-6, err_msg=str(case))
+            np.testing.assert_allclose(
+                out.detach().numpy(),
+                direct(*(t.detach().double().numpy() for t in (x, w, b)), *case[2:]),
+                rtol=0,
+                atol=5e-6,
+                err_msg=str(case),
+            )
             g = flambeau.tensor(np.random.default_rng(1).standard_normal(tuple(out.shape)), dtype=flambeau.float32)
             got = flambeau.autograd.grad(out, (x, w), g)
             wide = [t.detach().double().requires_grad_() for t in (x, w)]
             exact = flambeau.autograd.grad(F.conv2d(*wide, None, *case[2:]), wide, g.double())
             for mine, right in zip(got, exact, strict=True):
-                np.testing.assert_allclose(mine.numpy(), right.numpy(), rtol=0, atol=2e-6 * float(right.abs().max()), err_msg=str(case))
+                np.testing.assert_allclose(
+                    mine.numpy(), right.numpy(), rtol=0, atol=2e-6 * float(right.abs().max()), err_msg=str(case)
+                )
     finally:
         native._native.set_isa(before)
 
@@ -309,14 +347,20 @@ def test_segments_do_not_spread_what_is_not_finite(value):
         np.testing.assert_allclose(out.numpy()[~met], plain.numpy()[~met], rtol=0, atol=1e-4)
         assert (np.abs(out.numpy()[met]) > 1e36).all() if value == value else np.isnan(out.numpy()[met]).all()
     w.requires_grad_()
-    gradient, = flambeau.autograd.grad(F.conv2d(x, w, stride=2, padding=1).sum(), w)
+    (gradient,) = flambeau.autograd.grad(F.conv2d(x, w, stride=2, padding=1).sum(), w)
     met = np.zeros(tuple(w.shape), bool)
     met[:, 5] = True
     assert np.isfinite(gradient.numpy()[~met]).all()
 
 
 PIXELS = [  # images, channels, channels made, pixels along a side, step
-    (8, 64, 66, 1, 1), (9, 66, 64, 2, 1), (5, 70, 65, 2, 2), (8, 97, 64, 4, 2), (7, 64, 98, 4, 1), (40, 64, 64, 2, 1), (30, 64, 67, 4, 1),
+    (8, 64, 66, 1, 1),
+    (9, 66, 64, 2, 1),
+    (5, 70, 65, 2, 2),
+    (8, 97, 64, 4, 2),
+    (7, 64, 98, 4, 1),
+    (40, 64, 64, 2, 1),
+    (30, 64, 67, 4, 1),
 ]
 
 
@@ -332,12 +376,18 @@ def test_images_of_few_pixels(isa):
             wide = [t.detach().double().requires_grad_() for t in (x, w, b)]
             for form in (flambeau.contiguous_format, flambeau.channels_last):
                 out = F.conv2d(x.to(memory_format=form), w, b, step, 1)
-                np.testing.assert_allclose(out.detach().numpy(), direct(*(t.detach().numpy() for t in wide), *case[2:]),
-                                           rtol=0, atol=5e-6, err_msg=str(case))
+                np.testing.assert_allclose(
+                    out.detach().numpy(),
+                    direct(*(t.detach().numpy() for t in wide), *case[2:]),
+                    rtol=0,
+                    atol=5e-6,
+                    err_msg=str(case),
+                )
                 g = flambeau.tensor(np.random.default_rng(1).standard_normal(tuple(out.shape)), dtype=flambeau.float32)
                 exact = flambeau.autograd.grad(F.conv2d(*wide, step, 1), wide, g.double())
                 for mine, right in zip(flambeau.autograd.grad(out, (x, w, b), g), exact, strict=True):
-                    np.testing.assert_allclose(mine.numpy(), right.numpy(), rtol=0, atol=2e-6 * float(right.abs().max()),
-                                               err_msg=str(case))
+                    np.testing.assert_allclose(
+                        mine.numpy(), right.numpy(), rtol=0, atol=2e-6 * float(right.abs().max()), err_msg=str(case)
+                    )
     finally:
         native._native.set_isa(before)

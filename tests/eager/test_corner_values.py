@@ -9,8 +9,14 @@ import flambeau as torch
 
 
 def filled(x, n):
-    return [lambda: x.clone().fill_(n), lambda: torch.full((2,), n, dtype=x.dtype), lambda: torch.full_like(x, n),
-            lambda: x.new_full((2,), n), lambda: x.masked_fill(x == 0, n), lambda: x.index_fill(0, torch.tensor([0]), n)]
+    return [
+        lambda: x.clone().fill_(n),
+        lambda: torch.full((2,), n, dtype=x.dtype),
+        lambda: torch.full_like(x, n),
+        lambda: x.new_full((2,), n),
+        lambda: x.masked_fill(x == 0, n),
+        lambda: x.index_fill(0, torch.tensor([0]), n),
+    ]
 
 
 def assigned(x, n):
@@ -19,8 +25,20 @@ def assigned(x, n):
     return x
 
 
-@pytest.mark.parametrize("dtype, number", [("uint8", 300), ("uint8", -0.5), ("uint8", -256), ("int8", 128), ("int32", 2**31),
-                                           ("int32", math.nan), ("int64", 1e19), ("float16", 1e6), ("float32", 1 + 1j)])
+@pytest.mark.parametrize(
+    "dtype, number",
+    [
+        ("uint8", 300),
+        ("uint8", -0.5),
+        ("uint8", -256),
+        ("int8", 128),
+        ("int32", 2**31),
+        ("int32", math.nan),
+        ("int64", 1e19),
+        ("float16", 1e6),
+        ("float32", 1 + 1j),
+    ],
+)
 def test_numbers_that_a_type_does_not_hold_are_refused(dtype, number):
     x = torch.zeros(2, dtype=getattr(torch, dtype))
     for call in filled(x, number):
@@ -33,8 +51,17 @@ def test_numbers_that_a_type_does_not_hold_are_refused(dtype, number):
             assigned(x, number)
 
 
-@pytest.mark.parametrize("dtype, number, held", [("uint8", -1, 255), ("uint8", 255, 255), ("int32", -2.9, -2), ("int8", True, 1),
-                                                 ("float16", math.inf, math.inf), ("int16", 3 + 0j, 3)])
+@pytest.mark.parametrize(
+    "dtype, number, held",
+    [
+        ("uint8", -1, 255),
+        ("uint8", 255, 255),
+        ("int32", -2.9, -2),
+        ("int8", True, 1),
+        ("float16", math.inf, math.inf),
+        ("int16", 3 + 0j, 3),
+    ],
+)
 def test_numbers_as_a_type_holds_them(dtype, number, held):
     x = torch.zeros(2, dtype=getattr(torch, dtype))
     assert all(call().tolist()[0] == held for call in filled(x, number))
@@ -95,11 +122,11 @@ def test_matrix_norms_of_nothing_are_zero(p):
 
 
 def test_no_slope_at_kinks():
-    x = torch.tensor([[0.0, 1.0, -1.0]], requires_grad=True)          # (the gap between label and other is exactly 1)
+    x = torch.tensor([[0.0, 1.0, -1.0]], requires_grad=True)  # (the gap between label and other is exactly 1)
     torch.nn.functional.multilabel_margin_loss(x, torch.tensor([[1, -1, 0]])).backward()
     assert x.grad.tolist() == [[0, 0, 0]]
     d = torch.tensor(1.0, requires_grad=True)
-    first, = torch.autograd.grad(torch.nn.functional.huber_loss(d, torch.tensor(0.0)), d, create_graph=True)
+    (first,) = torch.autograd.grad(torch.nn.functional.huber_loss(d, torch.tensor(0.0)), d, create_graph=True)
     assert first.item() == 1 and torch.autograd.grad(first, d)[0].item() == 0
 
 
@@ -107,7 +134,7 @@ def test_medians_of_nothing():
     for call in (torch.median, torch.nanmedian, lambda x, d: torch.kthvalue(x, 1, d)):
         with pytest.raises(IndexError, match="non-zero size"):
             call(torch.zeros(0, 3), 0)
-    assert torch.tensor([], dtype=torch.int32).median().item() == -2**31
+    assert torch.tensor([], dtype=torch.int32).median().item() == -(2**31)
 
 
 def test_running_log_sums_of_complex_numbers():
@@ -144,7 +171,9 @@ def test_one_step_of_logspace_has_its_start_unrounded():
     assert torch.logspace(-0.5, -3, 1, dtype=torch.uint8).tolist() == [0]
 
 
-@pytest.mark.parametrize("sizes, dim", [((1, 70000), 1), ((1, 70000), (1,)), ((1, 1, 300, 300), (2, 3)), ((90000, 1), 0), ((1, 90000, 1), 1)])
+@pytest.mark.parametrize(
+    "sizes, dim", [((1, 70000), 1), ((1, 70000), (1,)), ((1, 1, 300, 300), (2, 3)), ((90000, 1), 0), ((1, 90000, 1), 1)]
+)
 def test_many_elements_to_one_result_leave_the_other_dims(sizes, dim):
     x = torch.arange(math.prod(sizes), dtype=torch.float32).reshape(sizes)
     dims = dim if isinstance(dim, tuple) else (dim,)
@@ -231,7 +260,10 @@ def test_the_slope_of_a_squared_error_overflows_as_in_pytorch():
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_the_slope_at_a_certain_answer_is_infinite_however_small_its_weight(reduction):
-    x, y = torch.tensor([0.875, 1, 1], dtype=torch.bfloat16), torch.tensor([0.4375, 0, 1], dtype=torch.bfloat16, requires_grad=True)
+    x, y = (
+        torch.tensor([0.875, 1, 1], dtype=torch.bfloat16),
+        torch.tensor([0.4375, 0, 1], dtype=torch.bfloat16, requires_grad=True),
+    )
     w = torch.tensor([1, 0.3125, 2.0**-133], dtype=torch.bfloat16)
     loss = torch.nn.functional.binary_cross_entropy(x, y, w, reduction=reduction)
     assert torch.autograd.grad(loss.sum(), y)[0].tolist()[1:] == [-math.inf, -math.inf]
@@ -247,8 +279,13 @@ def test_signs_of_truth_values_are_not_written_into_memory_that_overlaps():
 def test_indices_that_are_written_are_read_first():
     """What was written into an index that is also the target was an index of the next element: it wrote anywhere."""
     far = 10**12
-    for write in (lambda x, y: x.scatter_add_(0, x, y), lambda x, y: x.scatter_(0, x, y), lambda x, y: x[0].index_add_(0, x[0], y[0]),
-                  lambda x, y: x.put_(x, y), lambda x, y: x.view(-1).scatter_(0, x.view(-1), far)):
+    for write in (
+        lambda x, y: x.scatter_add_(0, x, y),
+        lambda x, y: x.scatter_(0, x, y),
+        lambda x, y: x[0].index_add_(0, x[0], y[0]),
+        lambda x, y: x.put_(x, y),
+        lambda x, y: x.view(-1).scatter_(0, x.view(-1), far),
+    ):
         x, other = (torch.tensor([[0, 1, 2], [1, 0, 2], [2, 2, 0]]) for _ in range(2))
         y = torch.full((3, 3), far)
         write(x, y)
@@ -265,13 +302,18 @@ def test_ldexp_with_whole_numbers_is_exact_and_keeps_the_type(dtype, whole):
         far = torch.ldexp(torch.tensor([0.0, 1.0, 1.0], dtype=dtype), torch.tensor([2000, -3000, 3000], dtype=whole))
         assert far.tolist() == [0.0, 0.0, math.inf]
         least = torch.finfo(dtype).smallest_normal
-        assert torch.ldexp(torch.tensor([least], dtype=dtype), torch.tensor([-int(math.log2(least))], dtype=whole)).tolist() == [1.0]
+        assert torch.ldexp(torch.tensor([least], dtype=dtype), torch.tensor([-int(math.log2(least))], dtype=whole)).tolist() == [
+            1.0
+        ]
 
 
 def test_incomplete_gamma_where_one_argument_decides():
     nan, inf = math.nan, math.inf
     a, x = torch.tensor([inf, nan, nan, nan, 0.0, 0.0, 0.5]), torch.tensor([nan, 0.0, inf, 1.0, nan, 2.0, nan])
-    for call, wanted in ((torch.igamma, [0.0, 0.0, 1.0, nan, nan, 1.0, nan]), (torch.igammac, [1.0, 1.0, 0.0, nan, nan, 0.0, nan])):
+    for call, wanted in (
+        (torch.igamma, [0.0, 0.0, 1.0, nan, nan, 1.0, nan]),
+        (torch.igammac, [1.0, 1.0, 0.0, nan, nan, 0.0, nan]),
+    ):
         assert np.array_equal(call(a, x).numpy(), wanted, equal_nan=True)
 
 
@@ -289,10 +331,14 @@ def test_keys_of_more_than_64_bits_are_refused_for_one_number_too():
 
 @pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
 def test_nan_elements_share_the_gradient_of_an_extreme(name):
-    for values, wanted in (([1.0, math.nan, 2.0], [0, 1, 0]), ([math.nan, math.nan, 1.0], [0.5, 0.5, 0]), ([1.0, 1.0, 1.0], [1 / 3] * 3)):
+    for values, wanted in (
+        ([1.0, math.nan, 2.0], [0, 1, 0]),
+        ([math.nan, math.nan, 1.0], [0.5, 0.5, 0]),
+        ([1.0, 1.0, 1.0], [1 / 3] * 3),
+    ):
         x = torch.tensor(values, dtype=torch.float64, requires_grad=True)
         found = torch.autograd.grad(getattr(torch, name)(x), x)[0].tolist()
-        if name.startswith("a") and math.nan in values:         # PyTorch's rows: nothing equals the NaN that has won
+        if name.startswith("a") and math.nan in values:  # PyTorch's rows: nothing equals the NaN that has won
             assert all(map(math.isnan, found))
         else:
             assert found == wanted

@@ -55,9 +55,7 @@ def test_shuffling_follows_the_generator():
             for i in b[0]
         ]
 
-    assert (
-        sorted(order(1)) == list(range(7)) and order(1) == order(1) and any(order(1) != order(s) for s in range(2, 6))
-    )
+    assert sorted(order(1)) == list(range(7)) and order(1) == order(1) and any(order(1) != order(s) for s in range(2, 6))
     torch.manual_seed(5)
     loader = DataLoader(Squares(), batch_size=7, shuffle=True)
     first, second = next(iter(loader))[0].tolist(), next(iter(loader))[0].tolist()
@@ -108,7 +106,7 @@ def test_samplers():
     assert sorted(RandomSampler(range(9), generator=g)) == list(range(9))
     drawn = list(RandomSampler(range(3), replacement=True, num_samples=50, generator=g))
     assert len(drawn) == 50 and set(drawn) == {0, 1, 2}
-    endless = iter(DataLoader(Squares(), 2, sampler=RandomSampler(Squares(), replacement=True, num_samples=10 ** 10)))
+    endless = iter(DataLoader(Squares(), 2, sampler=RandomSampler(Squares(), replacement=True, num_samples=10**10)))
     assert len(next(endless)) == 2
     with pytest.raises(ValueError, match="num_samples should be a positive integer value, but got num_samples=0"):
         DataLoader([], shuffle=True)

@@ -21,8 +21,14 @@ class Rows(Dataset):
         return 11
 
     def __getitem__(self, i):
-        return {"x": torch.full((700,), float(i)), "t": torch.arange(6).reshape(2, 3).t() + i, "n": np.float64(i),
-                "half": torch.ones(3, dtype=torch.bfloat16) * i, "name": f"row {i}", "pair": Pair(i, i % 2 == 0)}
+        return {
+            "x": torch.full((700,), float(i)),
+            "t": torch.arange(6).reshape(2, 3).t() + i,
+            "n": np.float64(i),
+            "half": torch.ones(3, dtype=torch.bfloat16) * i,
+            "name": f"row {i}",
+            "pair": Pair(i, i % 2 == 0),
+        }
 
 
 class Faulty(Dataset):
@@ -87,15 +93,16 @@ class Marked(Dataset):
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_same_batches_as_without_workers(method):
     def loader(workers, **kw):
-        return DataLoader(Rows(), batch_size=3, shuffle=True, num_workers=workers,
-                          generator=torch.Generator().manual_seed(4), **kw)
+        return DataLoader(
+            Rows(), batch_size=3, shuffle=True, num_workers=workers, generator=torch.Generator().manual_seed(4), **kw
+        )
 
     own, theirs = collected(loader(0)), collected(loader(2, multiprocessing_context=method))
     assert str(own) == str(theirs) and len(own) == 4
     first = next(iter(loader(2, multiprocessing_context=method)))
     assert first["x"].shape == (3, 700) and first["half"].dtype == torch.bfloat16
     assert isinstance(first["pair"], Pair) and first["pair"].label.dtype == torch.bool
-    first["x"].add_(1)      # the batch is the loader's to change
+    first["x"].add_(1)  # the batch is the loader's to change
 
 
 def test_default_generator_shuffles_alike():
@@ -118,6 +125,7 @@ def test_errors_carry_the_workers_traceback():
 
 def test_a_dead_worker_and_a_slow_one_are_told(monkeypatch):
     from flambeau.eager.utils.data import workers
+
     monkeypatch.setattr(workers, "POLL", 0.2)
     with pytest.raises(RuntimeError, match=r"worker \(pid\(s\) .*exit code 3.* exited unexpectedly"):
         list(DataLoader(Dying(), num_workers=1))
@@ -146,7 +154,7 @@ def test_iterable_datasets_are_split_by_the_worker_info():
 
 def test_persistent_workers_serve_several_epochs():
     loader = DataLoader(Rows(), batch_size=4, num_workers=2, persistent_workers=True, prefetch_factor=1)
-    next(iter(loader))                      # an epoch that is given up
+    next(iter(loader))  # an epoch that is given up
     pids = [p.pid for p in loader._workers.processes]
     for _ in range(2):
         assert [b["n"].tolist() for b in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
@@ -168,11 +176,17 @@ def test_tensors_that_need_a_graph_are_refused():
         list(DataLoader([0, 1], num_workers=1, collate_fn=lambda rows: w * 2))
 
 
-@pytest.mark.parametrize("wrong, match", [
-    (dict(num_workers=-1), "non-negative"), (dict(prefetch_factor=2), "num_workers > 0"),
-    (dict(persistent_workers=True), "num_workers > 0"), (dict(timeout=-1), "non-negative"),
-    (dict(num_workers=1, multiprocessing_context="thread"), "valid start method"),
-    (dict(multiprocessing_context="fork"), "num_workers > 0")])
+@pytest.mark.parametrize(
+    "wrong, match",
+    [
+        (dict(num_workers=-1), "non-negative"),
+        (dict(prefetch_factor=2), "num_workers > 0"),
+        (dict(persistent_workers=True), "num_workers > 0"),
+        (dict(timeout=-1), "non-negative"),
+        (dict(num_workers=1, multiprocessing_context="thread"), "valid start method"),
+        (dict(multiprocessing_context="fork"), "num_workers > 0"),
+    ],
+)
 def test_refusals(wrong, match):
     with pytest.raises(ValueError, match=match):
         DataLoader([1, 2], **wrong)

@@ -37,6 +37,7 @@ FLAMBEAU_KERNEL(twice) {
 @pytest.fixture(scope="module")
 def kernels():
     from flambeau import extend
+
     return extend.cpp_kernels(TELL, ["tell", "twice"])
 
 
@@ -69,6 +70,7 @@ def test_ranges_of_the_pool_cover_everything_once(kernels):
 @needs_compiler
 def test_refusals_carry_the_kernels_text(kernels):
     from flambeau import extend
+
     tell, twice = kernels
     with pytest.raises(extend.KernelError, match="two numbers are too many"):
         tell([np.zeros(5)], [np.zeros(1)], [1, 2])
@@ -96,24 +98,36 @@ def test_struct_sizes_are_the_headers():
 
 
 WRONG = {
-    "gradient": ("AssertionError|GradcheckError|Jacobian", """
+    "gradient": (
+        "AssertionError|GradcheckError|Jacobian",
+        """
         @extend.pointwise
         def wrong_gradient(s, x): return s.sin(x)
         @wrong_gradient.grad("x")
         def _(g, x): return g * torch.sin(x)
         wrong_gradient.samples(lambda make: [(make(3),)])
-        extend.check(wrong_gradient)"""),
-    "sizes": ("its meta rule says", """
+        extend.check(wrong_gradient)""",
+    ),
+    "sizes": (
+        "its meta rule says",
+        """
         @extend.extern(meta=lambda x: tuple(x.shape))
         def wrong_sizes(x): return x[:-1]
-        extend.check(wrong_sizes, [(torch.ones(4),)])"""),
-    "no samples": ("nothing was checked", """
+        extend.check(wrong_sizes, [(torch.ones(4),)])""",
+    ),
+    "no samples": (
+        "nothing was checked",
+        """
         @extend.pointwise
         def without_samples(s, x): return x + 1
-        extend.check(without_samples, [])"""),
-    "taken name": ("'add' is already defined", """
+        extend.check(without_samples, [])""",
+    ),
+    "taken name": (
+        "'add' is already defined",
+        """
         @extend.pointwise
-        def add(s, x): return x"""),
+        def add(s, x): return x""",
+    ),
 }
 
 
@@ -124,6 +138,7 @@ def test_mistakes_in_records_are_found(name):
     code = "import flambeau as torch\nfrom flambeau import extend\n" + textwrap.dedent(text)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     import re
+
     assert done.returncode == 1 and re.search(wanted, done.stderr), done.stderr
 
 

@@ -119,9 +119,7 @@ def test_round_trip_of_everything(legacy):
         "expanded": fb.ones(1).expand(4),
     }
     found = roundtrip(value, {"_use_new_zipfile_serialization": not legacy})
-    assert (
-        list(found) == list(value) and found["list"] == value["list"] and found["set"] == {1, 2} and found["c"] == 1j
-    )
+    assert list(found) == list(value) and found["list"] == value["list"] and found["set"] == {1, 2} and found["c"] == 1j
     assert found["counter"] == value["counter"] and found["size"] == (3, 4) and type(found["size"]) is fb.Size
     assert found["dtype"] is fb.bfloat16 and found["device"] is fb.device("cpu") and found["zero"].shape == (0, 3)
     assert found["expanded"].stride() == (0,) and found["expanded"].untyped_storage().nbytes() == 4
@@ -135,9 +133,7 @@ def test_round_trip_of_everything(legacy):
 def test_pickle_protocols(protocol):
     value = {"w": fb.ones(2), "s": {1}, "b": b"xy", "deep": [[("a",)]], "ba": bytearray(b"z")}
     found = roundtrip(value, {"pickle_protocol": protocol})
-    assert (
-        found["w"].tolist() == [1, 1] and found["b"] == b"xy" and found["deep"] == [[("a",)]] and found["ba"] == b"z"
-    )
+    assert found["w"].tolist() == [1, 1] and found["b"] == b"xy" and found["deep"] == [[("a",)]] and found["ba"] == b"z"
 
 
 def test_archive_is_an_ordinary_zip(tmp_path):

@@ -11,8 +11,15 @@ from flambeau import futures
 from flambeau.nn.utils._named_member_accessor import NamedMemberAccessor
 from flambeau.utils import benchmark
 
-ABSENT = {"export": "export draft_export load save", "package": "is_from_package", "monitor": "log_event", "masked": "masked_tensor mean",
-          "nested": "nested_tensor", "utils.mobile_optimizer": "optimize_for_mobile", "utils.cpp_extension": "load load_inline CppExtension"}
+ABSENT = {
+    "export": "export draft_export load save",
+    "package": "is_from_package",
+    "monitor": "log_event",
+    "masked": "masked_tensor mean",
+    "nested": "nested_tensor",
+    "utils.mobile_optimizer": "optimize_for_mobile",
+    "utils.cpp_extension": "load load_inline CppExtension",
+}
 
 
 @pytest.mark.parametrize("path", ABSENT)
@@ -26,6 +33,7 @@ def test_modules_that_do_nothing_say_so_where_they_are_used(path):
 def test_classes_that_do_nothing_can_be_named():
     from flambeau.export import Dim, ExportedProgram
     from flambeau.utils.cpp_extension import BuildExtension
+
     assert not isinstance(3, ExportedProgram)
     for kind in (Dim, ExportedProgram, type("Mine", (BuildExtension,), {})):
         with pytest.raises(RuntimeError, match="does not exist in flambeau"):
@@ -35,12 +43,14 @@ def test_classes_that_do_nothing_can_be_named():
 def test_paths_of_functions():
     import flambeau.functional as functional
     from flambeau.functional import einsum
+
     assert einsum is torch.einsum and all(getattr(functional, name) is getattr(torch, name) for name in functional.__all__)
     with pytest.raises(AttributeError, match=r"torch.functional.*'no_such'"):
         functional.no_such
 
 
 # -- futures
+
 
 def test_a_future():
     future = torch.futures.Future()
@@ -77,7 +87,11 @@ def test_several_futures():
     second.set_result(2)
     assert not gathered.done()
     first.set_result(1)
-    assert gathered.wait() == [first, second] and futures.wait_all([first, second]) == [1, 2] and futures.collect_all([]).wait() == []
+    assert (
+        gathered.wait() == [first, second]
+        and futures.wait_all([first, second]) == [1, 2]
+        and futures.collect_all([]).wait() == []
+    )
     failed = futures.Future()
     failed.set_exception(KeyError("k"))
     with pytest.raises(KeyError):
@@ -85,6 +99,7 @@ def test_several_futures():
 
 
 # -- members by name
+
 
 @pytest.fixture
 def model():
@@ -115,9 +130,12 @@ def test_members_by_name(model):
 
 # -- benchmark
 
+
 def test_a_timer():
     x = torch.ones(4)
-    found = benchmark.Timer("f(x)", "f = torch.sin", globals={"x": x, "torch": torch}, label="sine", sub_label="small", description="ours").timeit(50)
+    found = benchmark.Timer(
+        "f(x)", "f = torch.sin", globals={"x": x, "torch": torch}, label="sine", sub_label="small", description="ours"
+    ).timeit(50)
     assert found.number_per_run == 50 and 0 < found.median < 1 and found.mean == found.median and "sine: small" in repr(found)
     blocks = benchmark.Timer("x + 1", globals={"x": x}, num_threads=2)
     found = blocks.blocked_autorange(min_run_time=0.01)
@@ -139,15 +157,23 @@ def test_a_comparison():
     def measured(row, column, seconds, threads=1):
         task = benchmark.TaskSpec("f", label="product", sub_label=row, description=column, num_threads=threads)
         return benchmark.Measurement(10, [seconds * 10] * 3, task)
-    table = benchmark.Compare([measured("8x8", "ours", 2e-6), measured("8x8", "theirs", 5.25e-6), measured("64x64", "ours", 1e-3, 2)])
+
+    table = benchmark.Compare(
+        [measured("8x8", "ours", 2e-6), measured("8x8", "theirs", 5.25e-6), measured("64x64", "ours", 1e-3, 2)]
+    )
     table.trim_significant_figures()
     lines = str(table).splitlines()
     assert lines[0] == "[product]" and lines[1].split() == ["|", "ours", "|", "theirs"] and lines[-1] == "Times are in us."
-    assert [cell.strip() for cell in lines[3].split("|")[1:]] == ["2", "5.25"] and lines[4].startswith("64x64 (2 threads)") and "1e+03" in lines[4]
+    assert (
+        [cell.strip() for cell in lines[3].split("|")[1:]] == ["2", "5.25"]
+        and lines[4].startswith("64x64 (2 threads)")
+        and "1e+03" in lines[4]
+    )
     assert benchmark.select_unit(3e-5) == ("us", 1e-6) and benchmark.select_unit(0.0) == ("ns", 1e-9)
 
 
 # -- the rest
+
 
 def test_names_that_packages_take():
     from flambeau._C import _LinAlgError
@@ -159,8 +185,11 @@ def test_names_that_packages_take():
     from flambeau.utils.data._utils.collate import default_collate
     from flambeau.utils.data._utils.pin_memory import pin_memory
     from flambeau.utils.data._utils.worker import get_worker_info
+
     assert _LinAlgError is torch.linalg.LinAlgError and BroadcastingList2[int] is int and get_worker_info() is None
-    assert _standard_normal((2, 3), torch.float64, "cpu").dtype is torch.float64 and _sum_rightmost(torch.ones(2, 3), 1).tolist() == [3, 3]
+    assert _standard_normal((2, 3), torch.float64, "cpu").dtype is torch.float64 and _sum_rightmost(
+        torch.ones(2, 3), 1
+    ).tolist() == [3, 3]
     assert compatibility(is_backward_compatible=True)(len) is len and _Reduction.get_enum("sum") == 2
     assert boolean_dispatch("both", 1, False, lambda x, both=False: 2, lambda x, both=False: 1, "m", "f")(0, True) == 2
     assert default_collate([1, 2]).tolist() == [1, 2] and pin_memory([3]) == [3]
@@ -175,6 +204,7 @@ def test_names_that_packages_take():
 
 def test_a_report_of_the_machine(capsys):
     from flambeau.utils import collect_env
+
     collect_env.main()
     said = capsys.readouterr().out
     assert "Python version:" in said and f"[pip] numpy=={np.__version__}" in said and "PyTorch version: 2.13.0" in said
@@ -191,8 +221,12 @@ def test_modules_call_through_the_names_that_packages_replace():
 
 def test_backends_that_count():
     from flambeau._dynamo.testing import CompileCounter, CompileCounterWithBackend
+
     for counter in (CompileCounter(), CompileCounterWithBackend("eager")):
         f = torch.compile(lambda x: (x.sin() + 1) * 2, backend=counter)
-        assert torch.allclose(f(torch.ones(2)), (torch.ones(2).sin() + 1) * 2) and (counter.frame_count, counter.op_count) == (1, 3)
+        assert torch.allclose(f(torch.ones(2)), (torch.ones(2).sin() + 1) * 2) and (counter.frame_count, counter.op_count) == (
+            1,
+            3,
+        )
         counter.clear()
         assert counter.frame_count == 0

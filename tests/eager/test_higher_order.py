@@ -22,8 +22,10 @@ def test_prefixes_and_their_gradients(count, reverse):
         want.append(state)
     want = fl.stack(want[::-1] if reverse else want, 1)
     assert fl.allclose(got, want)
-    for x, y in zip(fl.autograd.grad(got.square().sum(), (a, b), allow_unused=True),
-                    fl.autograd.grad(want.square().sum(), (a, b), allow_unused=True)):
+    for x, y in zip(
+        fl.autograd.grad(got.square().sum(), (a, b), allow_unused=True),
+        fl.autograd.grad(want.square().sum(), (a, b), allow_unused=True),
+    ):
         assert fl.allclose(x if x is not None else fl.zeros_like(a), y, atol=1e-5)
 
 
@@ -61,14 +63,18 @@ def test_while_loop():
     assert fl.autograd.grad(y.sum(), x)[0].tolist() == [12, 12] and fl.compiler.counters()["breaks"] == {"branch-on-data": 1}
 
 
-@pytest.mark.parametrize("cond, body, carried, text", [
-    (3, lambda n: n, (0,), "Expect cond_fn and body_fn to be callable"),
-    (lambda n: True, lambda n: n, 0, "tuple or list"),
-    (lambda n: True, lambda n: n, ("a",), "tensors and ints"),
-    (lambda x: x, lambda x: x, (fl.ones(2),), "scalar"),
-    (lambda x: True, lambda x: (x, x), (fl.ones(2),), "same number of outputs"),
-    (lambda x: True, lambda x: x[:1], (fl.ones(2),), "sizes and types"),
-    (lambda x: True, lambda x: x.double(), (fl.ones(2),), "sizes and types")])
+@pytest.mark.parametrize(
+    "cond, body, carried, text",
+    [
+        (3, lambda n: n, (0,), "Expect cond_fn and body_fn to be callable"),
+        (lambda n: True, lambda n: n, 0, "tuple or list"),
+        (lambda n: True, lambda n: n, ("a",), "tensors and ints"),
+        (lambda x: x, lambda x: x, (fl.ones(2),), "scalar"),
+        (lambda x: True, lambda x: (x, x), (fl.ones(2),), "same number of outputs"),
+        (lambda x: True, lambda x: x[:1], (fl.ones(2),), "sizes and types"),
+        (lambda x: True, lambda x: x.double(), (fl.ones(2),), "sizes and types"),
+    ],
+)
 def test_refused_loops(cond, body, carried, text):
     with pytest.raises(RuntimeError, match=text):
         fl.while_loop(cond, body, carried)
@@ -94,12 +100,14 @@ def test_cond_calls_one_branch():
 
 def test_cond_refuses():
     x, yes = fl.ones(2), fl.tensor(True)
-    for given, words in ((("a", fl.sin, fl.cos, (x,)), "bool or tensor, but got a"),
-                         ((None, fl.sin, fl.cos, (x,)), "bool or tensor"),
-                         ((x, fl.sin, fl.cos, (x,)), "single-element tensor"),
-                         ((yes, fl.sin, 3, (x,)), "Expect both branches to be callable"),
-                         ((yes, fl.sin, fl.cos, x), "Expect operands"),
-                         ((yes, fl.add, fl.sub, (x, 2)), "tensor leaves")):
+    for given, words in (
+        (("a", fl.sin, fl.cos, (x,)), "bool or tensor, but got a"),
+        ((None, fl.sin, fl.cos, (x,)), "bool or tensor"),
+        ((x, fl.sin, fl.cos, (x,)), "single-element tensor"),
+        ((yes, fl.sin, 3, (x,)), "Expect both branches to be callable"),
+        ((yes, fl.sin, fl.cos, x), "Expect operands"),
+        ((yes, fl.add, fl.sub, (x, 2)), "tensor leaves"),
+    ):
         with pytest.raises(RuntimeError, match=words):
             fl.cond(*given)
 

@@ -176,8 +176,7 @@ PICKLES = {
     "two types of a storage": b"]" + tensor() + b"a" + tensor(kind=b"ctorch\nIntStorage\n") + b"a.",
     "persistent id of text": text("storage") + b"Q.",
     "short persistent id": text("storage") + b"\x85Q.",
-    "type that is no class": b"ctorch._tensor\n_rebuild_from_type_v2\n("
-    + b"ctorch._utils\n_rebuild_tensor_v2\nK\1)NtR.",
+    "type that is no class": b"ctorch._tensor\n_rebuild_from_type_v2\n(" + b"ctorch._utils\n_rebuild_tensor_v2\nK\1)NtR.",
     "function that is no tensor's": b"ctorch._tensor\n_rebuild_from_type_v2\n(ccollections\nOrderedDict\nctorch\nTensor\n)NtR.",
     "parameter of a number": b"ctorch._utils\n_rebuild_parameter\n(K\1\x88NtR.",
     "integer parameter": b"ctorch._utils\n_rebuild_parameter\n(" + tensor(kind=b"ctorch\nIntStorage\n") + b"\x88NtR.",

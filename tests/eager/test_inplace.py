@@ -101,9 +101,7 @@ def test_leaves_are_protected_but_not_under_no_grad():
     x = T([1.0, 2.0], True)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
         add_(x, 1.0)
-    with pytest.raises(
-        RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"
-    ):
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
         add_(part(x, 0, 1), 1.0)
     with autograd.no_grad():
         add_(x, 1.0)
@@ -155,9 +153,7 @@ def test_shapes_and_types():
 
 def test_expanded_memory_is_refused():
     e = expand(T([[1.0], [2.0]]), (2, 3))
-    with pytest.raises(
-        RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"
-    ):
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
         add_(e, 1.0)
 
 
@@ -273,7 +269,7 @@ def test_in_place_views_keep_histories():
     dispatch.become_view(x, lambda t: permute(t, (1, 0)))
     assert x.shape == (3, 2) and row._base is x._base is not x
     mul_(row, 10.0)
-    mul_(select(x, 1, 1), 3.0)          # second column: what was the second row
+    mul_(select(x, 1, 1), 3.0)  # second column: what was the second row
     assert V(x) == [[10.0, 12.0], [20.0, 15.0], [30.0, 18.0]]
     total(x).backward()
     assert V(w.grad) == [[10.0, 10.0, 10.0], [3.0, 3.0, 3.0]]
@@ -285,13 +281,16 @@ def test_in_place_views_keep_histories():
     assert leaf.shape == (2, 1) and leaf.is_leaf and leaf.requires_grad
 
 
-REPEATED = {                # what is written, the gradients of x and y (those of PyTorch)
+REPEATED = {  # what is written, the gradients of x and y (those of PyTorch)
     "a row of many": (lambda b, y: b.expand(3, 4)[0].copy_(y), [0, 0, 0, 0], [1, 2, 3, 4]),
     "a part of a row": (lambda b, y: b.expand(3, 4)[0, 1:3].mul_(y[1:3]), [1, 6, 9, 4], [0, 2, 6, 0]),
     "added to a row": (lambda b, y: b.expand(3, 4)[1].add_(y), [1, 2, 3, 4], [1, 2, 3, 4]),
     "a window": (lambda b, y: b.unfold(0, 2, 1)[1].copy_(y[:2]), [1, 0, 0, 4], [2, 3, 0, 0]),
     "a row of a transposed one": (
-        lambda b, y: b.view(2, 2).t().unsqueeze(0).expand(3, 2, 2)[2, 0].mul_(y[:2]), [3, 2, 9, 4], [0, 6, 0, 0]),
+        lambda b, y: b.view(2, 2).t().unsqueeze(0).expand(3, 2, 2)[2, 0].mul_(y[:2]),
+        [3, 2, 9, 4],
+        [0, 6, 0, 0],
+    ),
 }
 
 

@@ -86,11 +86,7 @@ def test_pickle_keeps_sharing():
     half = pickle.loads(pickle.dumps(fb.ones(2, dtype=fb.bfloat16)))
     assert half.dtype is fb.bfloat16 and half.tolist() == [1, 1]
     assert pickle.loads(pickle.dumps(fb.empty(2, 3, device="meta"))).is_meta
-    assert pickle.loads(pickle.dumps([fb.float16, fb.device("meta"), fb.Size((1, 2))])) == [
-        fb.float16,
-        fb.device("meta"),
-        (1, 2),
-    ]
+    assert pickle.loads(pickle.dumps([fb.float16, fb.device("meta"), fb.Size((1, 2))])) == [fb.float16, fb.device("meta"), (1, 2)]
     result = pickle.loads(pickle.dumps(fb.ones(2, requires_grad=True) * 2))
     assert result.is_leaf and result.requires_grad and result.tolist() == [2, 2]
 
@@ -133,17 +129,11 @@ def test_storages():
     s[1] = 9
     s.untyped()[0:4].fill_(0)
     assert t[1].item() == 9 and fb.is_storage(s) and fb.is_storage(u) and isinstance(u, fb.UntypedStorage)
-    assert (
-        fb.FloatStorage([1, 2]).tolist() == [1, 2]
-        and fb.LongStorage(3).dtype is fb.int64
-        and s.data_ptr() == t.data_ptr()
-    )
+    assert fb.FloatStorage([1, 2]).tolist() == [1, 2] and fb.LongStorage(3).dtype is fb.int64 and s.data_ptr() == t.data_ptr()
     assert fb.ByteStorage.from_buffer(b"ab").tolist() == [97, 98]
     assert fb.IntStorage.from_buffer(b"\0\0\0\1", byte_order="big").tolist() == [1]
     assert (
-        fb.UntypedStorage(3).nbytes() == 3
-        and fb.UntypedStorage([1, 2]).tolist() == [1, 2]
-        and fb.UntypedStorage().nbytes() == 0
+        fb.UntypedStorage(3).nbytes() == 3 and fb.UntypedStorage([1, 2]).tolist() == [1, 2] and fb.UntypedStorage().nbytes() == 0
     )
     assert t[1:].untyped_storage() is u and s == t[2:].storage() and "FloatStorage" in s.type() and u.clone() is not u
     u.resize_(24)
@@ -187,12 +177,7 @@ def test_processes():
     running = mp.spawn(child, (queue, t, done), nprocs=1, join=False)
     part = queue.get(timeout=60)
     p, rest, empty = queue.get(timeout=60)
-    assert (
-        t.tolist() == [1, 1, 1]
-        and isinstance(p, fb.nn.Parameter)
-        and p.tolist() == [3, 3]
-        and rest["w"].dtype is fb.bfloat16
-    )
+    assert t.tolist() == [1, 1, 1] and isinstance(p, fb.nn.Parameter) and p.tolist() == [3, 3] and rest["w"].dtype is fb.bfloat16
     part[0] = 8
     assert t[1].item() == 8 and empty.shape == (0, 2)  # what came back is the very same memory
     done.set()

@@ -18,7 +18,7 @@ ODD = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 3.0, -3.0, 1e-30, 3e
 def values(dtype, *shape, seed=0, odd=False):
     x = np.random.default_rng(seed + sum(shape)).standard_normal(shape) * 3
     if odd:
-        x.reshape(-1)[:len(ODD)] = ODD
+        x.reshape(-1)[: len(ODD)] = ODD
     return fb.tensor(x).to(getattr(fb, dtype)) if dtype != "bool" else fb.tensor(x > 0)
 
 
@@ -28,7 +28,7 @@ def double(x):
 
 def near(got, wanted, dtype, scale=4):
     """Within a few units in the last place; NaN and infinities alike."""
-    got, unit = double(got), {"float32": 2.0 ** -23, "float64": 2.0 ** -52, "float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}[dtype]
+    got, unit = double(got), {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}[dtype]
     np.testing.assert_allclose(got, wanted, rtol=scale * unit, atol=scale * unit)
 
 
@@ -36,10 +36,22 @@ def near(got, wanted, dtype, scale=4):
 
 
 @pytest.mark.parametrize("dtype", ["int64", "bool", *FLOATS])
-@pytest.mark.parametrize("shape, dim", [((5000,), None), ((70000,), 0), ((90, 77), -1), ((90, 77), 0), ((13, 40, 11), 1),
-                                        ((9, 700), (0, 1)), ((2, 4000), 1), ((33000, 1), 0), ((7, 3, 997), (1, 2))])
+@pytest.mark.parametrize(
+    "shape, dim",
+    [
+        ((5000,), None),
+        ((70000,), 0),
+        ((90, 77), -1),
+        ((90, 77), 0),
+        ((13, 40, 11), 1),
+        ((9, 700), (0, 1)),
+        ((2, 4000), 1),
+        ((33000, 1), 0),
+        ((7, 3, 997), (1, 2)),
+    ],
+)
 def test_sums_have_the_bits_of_the_record(dtype, shape, dim):
-    x = values(dtype, *shape) if dtype != "int64" else fb.tensor(np.random.default_rng(1).integers(-2**62, 2**62, shape))
+    x = values(dtype, *shape) if dtype != "int64" else fb.tensor(np.random.default_rng(1).integers(-(2**62), 2**62, shape))
     for name in ("sum", *(("mean", "nansum", "prod") if dtype in FLOATS else ())):
         for keepdim in (False, True):
             functions = getattr(api, name), getattr(api, name).__wrapped__
@@ -66,7 +78,9 @@ def test_nansum_leaves_out_what_is_no_number(dtype):
     assert fb.tensor([1, 2]).nansum().dtype is fb.int64
 
 
-@pytest.mark.parametrize("shape, dim", [((3000, 3), 1), ((3000, 2), 1), ((40, 20, 15), (0, 2)), ((4000, 4), 1), ((60, 9, 60), (0, 2))])
+@pytest.mark.parametrize(
+    "shape, dim", [((3000, 3), 1), ((3000, 2), 1), ((40, 20, 15), (0, 2)), ((4000, 4), 1), ((60, 9, 60), (0, 2))]
+)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_short_rows_add_up(dtype, shape, dim):
     x = values(dtype, *shape)
@@ -88,8 +102,20 @@ def test_extremes_of_whole_numbers_with_places(shape):
 # -- maps
 
 
-@pytest.mark.parametrize("shapes", [((700, 16), (700, 1)), ((700, 16), (16,)), ((700, 16), (1, 1)), ((30, 5, 7), (5, 1)), ((30, 5, 7), (30, 1, 7)),
-                                    ((3, 200, 33), (200, 33)), ((50, 300), (50, 1)), ((200, 7), (7, 200, "t")), ((2000, 2), (2000, 1))])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((700, 16), (700, 1)),
+        ((700, 16), (16,)),
+        ((700, 16), (1, 1)),
+        ((30, 5, 7), (5, 1)),
+        ((30, 5, 7), (30, 1, 7)),
+        ((3, 200, 33), (200, 33)),
+        ((50, 300), (50, 1)),
+        ((200, 7), (7, 200, "t")),
+        ((2000, 2), (2000, 1)),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "uint8"])
 def test_short_rows_go_side_by_side(shapes, dtype):
     a = values("float64", *shapes[0])
@@ -134,7 +160,7 @@ def test_truth_of_two(dtype):
 
 
 def test_signs():
-    x = fb.tensor([0, 5, -5, 2**63 - 1, -2**63] * 40)
+    x = fb.tensor([0, 5, -5, 2**63 - 1, -(2**63)] * 40)
     assert np.array_equal(x.sign().numpy(), np.sign(x.numpy())) and np.array_equal(x[::3].sign().numpy(), np.sign(x[::3].numpy()))
     for dtype in ("float16", "bfloat16"):
         for y in (values(dtype, 1001, odd=True), values(dtype, 60, 7, odd=True).t()):
@@ -164,7 +190,8 @@ def test_between_with_history(weight, dtype):
 
 
 MAPS = {
-    "hardshrink": lambda x: np.where(np.abs(x) <= 0.5, x * 0, x), "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "hardshrink": lambda x: np.where(np.abs(x) <= 0.5, x * 0, x),
+    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
     "softshrink": lambda x: np.where(x > 0.5, x - 0.5, np.where(-x > 0.5, x + 0.5, x * 0)),
 }
 
@@ -173,7 +200,7 @@ MAPS = {
 @pytest.mark.parametrize("name", MAPS)
 def test_maps_with_kernels(name, dtype):
     x = values(dtype, 20011, odd=True)
-    x[10] = 1e30 if dtype != "float16" else 1e3             # (hardswish: six times 3e38)
+    x[10] = 1e30 if dtype != "float16" else 1e3  # (hardswish: six times 3e38)
     with np.errstate(all="ignore"):
         near(getattr(F, name)(x), MAPS[name](double(x)), dtype)
     near(getattr(F, name)(x)[:500], double(getattr(F, name)(x[:500])), dtype)
@@ -204,8 +231,16 @@ def test_normal_distribution_and_its_inverse(dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("loss, extra", [(F.huber_loss, {"delta": 0.7}), (F.smooth_l1_loss, {"beta": 1.5}), (F.mse_loss, {}),
-                                         (F.huber_loss, {"delta": 2.0, "reduction": "sum"}), (F.mse_loss, {"reduction": "none"})])
+@pytest.mark.parametrize(
+    "loss, extra",
+    [
+        (F.huber_loss, {"delta": 0.7}),
+        (F.smooth_l1_loss, {"beta": 1.5}),
+        (F.mse_loss, {}),
+        (F.huber_loss, {"delta": 2.0, "reduction": "sum"}),
+        (F.mse_loss, {"reduction": "none"}),
+    ],
+)
 def test_losses_of_pairs(loss, extra, dtype):
     for n in (40, 20000):
         x, y = values(dtype, n).requires_grad_(), values(dtype, n, seed=4).requires_grad_()
@@ -214,8 +249,12 @@ def test_losses_of_pairs(loss, extra, dtype):
             out = loss(p, q, **extra)
             out.backward(fb.ones_like(out))
         scale = n if extra.get("reduction", "mean") == "mean" else 1
-        near(x.grad * scale if dtype != "float16" else x.grad.double() * scale, double(a.grad) * scale,
-             dtype if n < 1000 or dtype != "float16" else "bfloat16", 8)
+        near(
+            x.grad * scale if dtype != "float16" else x.grad.double() * scale,
+            double(a.grad) * scale,
+            dtype if n < 1000 or dtype != "float16" else "bfloat16",
+            8,
+        )
         near((y.grad + x.grad), np.zeros(n), dtype)
 
 
@@ -225,7 +264,7 @@ def test_the_slope_of_losses_has_gradients():
     assert fb.autograd.gradgradcheck(lambda a, b: F.huber_loss(a, b), (x, y))
     assert fb.autograd.gradgradcheck(F.mse_loss, (x, y))
     assert fb.autograd.gradgradcheck(F.hardswish, (x,))
-    assert fb.autograd.gradgradcheck(lambda a: a ** 3, (x,))
+    assert fb.autograd.gradgradcheck(lambda a: a**3, (x,))
 
 
 # -- by index
@@ -234,7 +273,11 @@ def test_the_slope_of_losses_has_gradients():
 @pytest.mark.parametrize("dtype", [*FLOATS, "int64", "int32", "int16", "uint8"])
 def test_sums_at_indices(dtype):
     index = fb.tensor(np.random.default_rng(0).integers(0, 50, 9000))
-    x = values("float64", 9000).mul(2).to(getattr(fb, dtype)) if dtype != "uint8" else fb.tensor(np.arange(9000) % 7, dtype=fb.uint8)
+    x = (
+        values("float64", 9000).mul(2).to(getattr(fb, dtype))
+        if dtype != "uint8"
+        else fb.tensor(np.arange(9000) % 7, dtype=fb.uint8)
+    )
     got = fb.zeros(50, dtype=x.dtype).scatter_add(0, index, x)
     wanted = np.zeros(50, x.numpy().dtype if dtype not in ("float16", "bfloat16") else np.float64)
     np.add.at(wanted, index.numpy(), x.numpy() if wanted.dtype != np.float64 else double(x))
@@ -249,7 +292,7 @@ def test_sums_at_indices(dtype):
             assert np.array_equal(y.grad.numpy(), np.bincount(index.numpy(), minlength=50))
 
 
-@pytest.mark.parametrize("bad", [50, -1, 2**40, -2**63])
+@pytest.mark.parametrize("bad", [50, -1, 2**40, -(2**63)])
 @pytest.mark.parametrize("at", [0, 4999, 8999])
 def test_an_index_out_of_range_is_found_wherever_it_is(bad, at):
     index = np.zeros(9000, np.int64)
@@ -275,7 +318,7 @@ def test_the_greatest_of_bags(dtype):
     assert fb.equal(got, embedding_bag.bag_winners.fn(weight, index, first, 3))
     wanted = F.embedding_bag(index, weight, first[:-1], mode="max", padding_idx=3)
     for bag in range(5):
-        rows = [int(k) for k in index[int(first[bag]):int(first[bag + 1])] if int(k) != 3]
+        rows = [int(k) for k in index[int(first[bag]) : int(first[bag + 1])] if int(k) != 3]
         best = double(weight)[rows].max(0) if rows else np.zeros(21)
         assert np.array_equal(double(wanted[bag]), best)
     weight[int(index[9]), 4] = math.nan
@@ -309,7 +352,7 @@ def test_every_nan_is_another_one_for_unique():
 def test_wide_keys_are_sorted_stably(n, bits):
     x = np.random.default_rng(n).integers(0, 1 << bits, n)
     x[::7] = x[3]
-    alike = x % 200                               # but for one, all keys agree in their upper bits
+    alike = x % 200  # but for one, all keys agree in their upper bits
     alike[n // 2] = 1 << bits
     for y in (x, x - (1 << bits - 1), x % 50 - 25, alike):
         found, at = sorting.sort(y, 0, False)
@@ -344,12 +387,25 @@ def test_weights_of_draws_are_checked():
 
 # -- halves: one rounding of what single precision gives
 
-HALF_PAIRS = {"add": lambda x, y: x + y, "subtract": lambda x, y: x - y, "multiply": lambda x, y: x * y, "divide": lambda x, y: x / y,
-              "maximum": fb.maximum, "minimum": fb.minimum, "by a number": lambda x, y: x * 0.3, "and a number": lambda x, y: x + 1000.1,
-              "of a number": lambda x, y: 0.7 / x, "from a number": lambda x, y: 1 - x, "relu": lambda x, y: F.relu(x),
-              "square": lambda x, y: x * x, "threshold": lambda x, y: F.threshold(x, 0.1, 7.7), "sign": lambda x, y: fb.sign(x),
-              "choice": lambda x, y: fb.where(x > 0, x, y), "choice and number": lambda x, y: fb.where(x > 0, 0.3, y),
-              "choice of less": lambda x, y: fb.where(x <= y, x, y * 2)}
+HALF_PAIRS = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "maximum": fb.maximum,
+    "minimum": fb.minimum,
+    "by a number": lambda x, y: x * 0.3,
+    "and a number": lambda x, y: x + 1000.1,
+    "of a number": lambda x, y: 0.7 / x,
+    "from a number": lambda x, y: 1 - x,
+    "relu": lambda x, y: F.relu(x),
+    "square": lambda x, y: x * x,
+    "threshold": lambda x, y: F.threshold(x, 0.1, 7.7),
+    "sign": lambda x, y: fb.sign(x),
+    "choice": lambda x, y: fb.where(x > 0, x, y),
+    "choice and number": lambda x, y: fb.where(x > 0, 0.3, y),
+    "choice of less": lambda x, y: fb.where(x <= y, x, y * 2),
+}
 
 
 @pytest.mark.parametrize("name", HALF_PAIRS)
@@ -359,8 +415,12 @@ def test_halves_are_single_precision_rounded_once(name, dtype):
     for shape in ((), (0,), (1,), (7,), (8,), (257,), (3000,), (70001,), (40, 33)):
         x, y = (values("float32", *shape, seed=k, odd=math.prod(shape) > 20).to(half) for k in range(2))
         if math.prod(shape) > 40:
-            y.view(-1)[5:5 + len(ODD)] = fb.tensor(ODD).to(half)
-        for a, b in ((x, y), (x.mT, y.mT) if x.ndim == 2 else (x, y), (x[::2], y[1::2][:len(x[::2])]) if len(shape) == 1 else (x, y)):
+            y.view(-1)[5 : 5 + len(ODD)] = fb.tensor(ODD).to(half)
+        for a, b in (
+            (x, y),
+            (x.mT, y.mT) if x.ndim == 2 else (x, y),
+            (x[::2], y[1::2][: len(x[::2])]) if len(shape) == 1 else (x, y),
+        ):
             if a.shape != b.shape:
                 b = a
             got, wanted = f(a, b), f(a.float(), b.float()).to(half)
@@ -463,7 +523,9 @@ def test_evenly(n, dtype):
         assert got is NotImplemented
         return
     half, step = (n + 1) // 2, dtype(4.0 / (n - 1))
-    wanted = np.concatenate((np.arange(half).astype(dtype) * step + dtype(-1), dtype(3) - np.arange(n - 1 - half, -1, -1).astype(dtype) * step))
+    wanted = np.concatenate(
+        (np.arange(half).astype(dtype) * step + dtype(-1), dtype(3) - np.arange(n - 1 - half, -1, -1).astype(dtype) * step)
+    )
     assert np.array_equal(got, wanted)
 
 
@@ -485,7 +547,7 @@ def test_halves_of_vectors():
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 def test_planes_at_the_places_of_a_grid(mode, padding, align):
     """Registers of points have the values and gradients of doubles, which go one by one."""
-    x, grid = values("float32", 2, 3, 9, 7) , values("float32", 2, 6, 7, 2, seed=3) / 2
+    x, grid = values("float32", 2, 3, 9, 7), values("float32", 2, 6, 7, 2, seed=3) / 2
     grid[0, 0, 0] = fb.tensor([1.0, 1.0])
     grid[0, 0, 1] = fb.tensor([-1.0, 0.0])
     grid[1, 5, 6] = fb.tensor([40.0, -3.0])
@@ -500,7 +562,9 @@ def test_planes_at_the_places_of_a_grid(mode, padding, align):
     odd = grid.clone()
     odd[0, 2, 3] = math.nan
     odd[0, 2, 4] = math.inf
-    a, b = (F.grid_sample(x.to(k), odd.to(k), mode=mode, padding_mode=padding, align_corners=align) for k in (fb.float32, fb.float64))
+    a, b = (
+        F.grid_sample(x.to(k), odd.to(k), mode=mode, padding_mode=padding, align_corners=align) for k in (fb.float32, fb.float64)
+    )
     np.testing.assert_allclose(double(a), double(b), rtol=2e-4, atol=2e-4)
 
 
@@ -517,14 +581,23 @@ def test_maxima_of_halves_have_gradients(dtype, last):
 
 # -- functions that are exact, or rounded once, in vectors of our own
 
-EXACT = {"sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "reciprocal": lambda x: 1 / x,
-         "rsqrt": lambda x: 1 / np.sqrt(x)}
+EXACT = {
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "reciprocal": lambda x: 1 / x,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+}
 
 
 def odd_numbers(n):
     x = np.random.default_rng(n).standard_normal(n).astype(np.float32) * 9
-    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 1e-42, -1e-42, 3e38, 8388607.5, 16777217.0], np.float32)
-    x[:len(odd)] = odd[:n]
+    odd = np.array(
+        [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 1e-42, -1e-42, 3e38, 8388607.5, 16777217.0], np.float32
+    )
+    x[: len(odd)] = odd[:n]
     return x
 
 
@@ -541,8 +614,12 @@ def test_exact_functions(dtype):
                     whole = ~np.isnan(wanted)
                     np.testing.assert_array_equal(np.signbit(found.numpy())[whole], np.signbit(wanted)[whole], err_msg=name)
             other = x.flip(0)
-            for found, a, b in ((x / other, wide, wide[::-1]), (x / 3, wide, np.float32(3)), (3 / x, np.float32(3), wide),
-                                (x[::2] / other[::2], wide[::2], wide[::-1][::2])):
+            for found, a, b in (
+                (x / other, wide, wide[::-1]),
+                (x / 3, wide, np.float32(3)),
+                (3 / x, np.float32(3), wide),
+                (x[::2] / other[::2], wide[::2], wide[::-1][::2]),
+            ):
                 np.testing.assert_array_equal(found.numpy(), (a / b).astype(x.numpy().dtype))
             np.testing.assert_array_equal(fb.signbit(x).numpy(), np.signbit(x.numpy()))
             np.testing.assert_array_equal(fb.signbit(x[::2]).numpy(), np.signbit(x.numpy()[::2]))
@@ -551,7 +628,10 @@ def test_exact_functions(dtype):
 def test_signs_of_other_types():
     assert fb.signbit(fb.tensor([-1, 0, 3])).tolist() == [True, False, False]
     assert fb.signbit(fb.tensor([-0.0, 1.0, -2.5], dtype=fb.bfloat16)).tolist() == [True, False, True]
-    assert fb.signbit(fb.tensor([-0.0, 1.0], dtype=fb.float64)).tolist() == [True, False] and fb.signbit(fb.tensor(-3.0)).item() is True
+    assert (
+        fb.signbit(fb.tensor([-0.0, 1.0], dtype=fb.float64)).tolist() == [True, False]
+        and fb.signbit(fb.tensor(-3.0)).item() is True
+    )
     assert fb.signbit(fb.tensor([True, False])).tolist() == [False, False]
     with pytest.raises((RuntimeError, TypeError)):
         fb.signbit(fb.tensor([1j]))
@@ -561,7 +641,13 @@ def test_halves_with_gaps():
     for n in (3, 16, 17, 255, 256, 300, 1000):
         x, y = (fb.randn(n, 4, generator=fb.Generator().manual_seed(s)).half() for s in (1, 2))
         for f in (fb.add, fb.sub, fb.mul):
-            for a, b in ((x[:, 1], y[:, 2]), (x[:, 1], y[:, 2].contiguous()), (x.t()[2], y[0, 0]), (x[0, 0], y[:, 3]), (x.t(), y.t().contiguous())):
+            for a, b in (
+                (x[:, 1], y[:, 2]),
+                (x[:, 1], y[:, 2].contiguous()),
+                (x.t()[2], y[0, 0]),
+                (x[0, 0], y[:, 3]),
+                (x.t(), y.t().contiguous()),
+            ):
                 assert fb.equal(f(a, b), f(a.float(), b.float()).half())
         z = x.clone()
         z[:, 1] += y[:, 2]

@@ -12,9 +12,7 @@ from flambeau.eager.op.prims import COMBINES, NumpyVocabulary
 from flambeau.eager.tensor import Tensor
 from flambeau.eager.op.meta import infer
 
-WITH_SAMPLES = [
-    name for name, op in sorted(OPS.items()) if op.sample_rule is not None and op.loop is not None and not op.mutates
-]
+WITH_SAMPLES = [name for name, op in sorted(OPS.items()) if op.sample_rule is not None and op.loop is not None and not op.mutates]
 
 
 class Drawing(NumpyVocabulary):
@@ -58,9 +56,7 @@ def by_loop(op, args, key=(0, 0)):
             return [np.broadcast_to(v, sizes) for v in (found if isinstance(found, tuple) else (found,))]
         extents = tuple(op.ranges(*args))
         n, m = len(sizes), len(extents)
-        value = np.broadcast_to(
-            op.loop(s, grid(sizes, 0, m), grid(extents, n, 0), *loaded(args)), tuple(sizes) + extents
-        )
+        value = np.broadcast_to(op.loop(s, grid(sizes, 0, m), grid(extents, n, 0), *loaded(args)), tuple(sizes) + extents)
         acc = COMBINES[op.combine].reduce(value, tuple(range(n, n + m)))
         found = op.finished(s, acc if len(acc) > 1 else acc[0], *loaded(args))
         return [np.reshape(v, sizes) for v in (found if isinstance(found, tuple) else (found,))]
@@ -102,10 +98,7 @@ def test_loop_means_what_eager_does(name, make):
             real = real if isinstance(real, tuple) else (real,)
             found = by_loop(op, args, key)
             for value, out in zip(found, real):
-                assert tuple(value.shape) == tuple(out.shape) and np.asarray(value).dtype == out._array.dtype, (
-                    name,
-                    args,
-                )
+                assert tuple(value.shape) == tuple(out.shape) and np.asarray(value).dtype == out._array.dtype, (name, args)
                 a, b = np.asarray(value), out._array
                 if a.dtype.kind == "V" or a.dtype.kind == "f":
                     np.testing.assert_allclose(

@@ -80,9 +80,18 @@ def test_lists_of_tensors():
 
 
 OPTIMIZERS = {
-    "RMSprop": dict(lr=0.05, momentum=0.5, centered=True), "Adagrad": dict(lr=0.5), "Adadelta": dict(lr=50.0),
-    "Adamax": dict(lr=0.1), "NAdam": dict(lr=0.1), "RAdam": dict(lr=0.3), "ASGD": dict(lr=0.05), "Rprop": dict(lr=0.05),
-    "LBFGS": dict(lr=0.5, max_iter=4), "SGD": dict(lr=0.05), "Adam": dict(lr=0.1), "AdamW": dict(lr=0.1),
+    "RMSprop": dict(lr=0.05, momentum=0.5, centered=True),
+    "Adagrad": dict(lr=0.5),
+    "Adadelta": dict(lr=50.0),
+    "Adamax": dict(lr=0.1),
+    "NAdam": dict(lr=0.1),
+    "RAdam": dict(lr=0.3),
+    "ASGD": dict(lr=0.05),
+    "Rprop": dict(lr=0.05),
+    "LBFGS": dict(lr=0.5, max_iter=4),
+    "SGD": dict(lr=0.05),
+    "Adam": dict(lr=0.1),
+    "AdamW": dict(lr=0.1),
 }
 
 
@@ -95,9 +104,10 @@ def minimised(name, steps, start=None, state=None):
 
     def closure():
         optimizer.zero_grad()
-        loss = (scale * p ** 2).sum()
+        loss = (scale * p**2).sum()
         loss.backward()
         return loss
+
     for _ in range(steps):
         optimizer.step(closure)
     return closure().item(), p, optimizer
@@ -129,6 +139,7 @@ def test_schedules():
             optimizer.step()
             schedule.step()
         return seen
+
     s = optim.lr_scheduler
     assert rates(lambda o: s.CosineAnnealingWarmRestarts(o, 2)) == [1, 0.5, 1, 0.5, 1, 0.5]
     assert rates(lambda o: s.PolynomialLR(o, 4)) == [1, 0.75, 0.5, 0.25, 0, 0]
@@ -145,8 +156,10 @@ def test_schedules():
 
 def test_averaged_model():
     model = nn.Linear(2, 1)
-    mean, ema = optim.swa_utils.AveragedModel(model), optim.swa_utils.AveragedModel(
-        model, multi_avg_fn=optim.swa_utils.get_ema_multi_avg_fn(0.5))
+    mean, ema = (
+        optim.swa_utils.AveragedModel(model),
+        optim.swa_utils.AveragedModel(model, multi_avg_fn=optim.swa_utils.get_ema_multi_avg_fn(0.5)),
+    )
     for value in (1.0, 3.0):
         nn.init.constant_(model.weight, value)
         mean.update_parameters(model)
@@ -168,18 +181,27 @@ def test_initialisers():
 D = flambeau.distributions
 
 
-@pytest.mark.parametrize("make", [
-    lambda: D.Normal(flambeau.tensor([0.5, -1.0]), flambeau.tensor([1.0, 2.0])),
-    lambda: D.Gamma(flambeau.tensor([0.5, 3.0]), 2.0),
-    lambda: D.Beta(flambeau.tensor([2.0, 0.7]), flambeau.tensor([1.0, 3.0])), lambda: D.Laplace(flambeau.tensor([1.0]), 0.5),
-    lambda: D.Uniform(flambeau.tensor([0.0, 1.0]), flambeau.tensor([1.0, 3.0])), lambda: D.Exponential(flambeau.tensor([2.0])),
-    lambda: D.Poisson(flambeau.tensor([0.7, 4.0])), lambda: D.Binomial(10, flambeau.tensor([0.2, 0.9])),
-    lambda: D.Geometric(flambeau.tensor([0.3, 0.8])), lambda: D.LogNormal(flambeau.tensor([0.0]), flambeau.tensor([0.3])),
-    lambda: D.StudentT(flambeau.tensor([8.0])), lambda: D.Gumbel(flambeau.tensor([1.0]), flambeau.tensor([2.0])),
-    lambda: D.Dirichlet(flambeau.tensor([0.5, 1.0, 2.0])), lambda: D.Multinomial(6, flambeau.tensor([0.2, 0.3, 0.5])),
-    lambda: D.MultivariateNormal(flambeau.zeros(2), flambeau.tensor([[2.0, 0.5], [0.5, 1.0]])),
-    lambda: D.MixtureSameFamily(D.Categorical(flambeau.tensor([0.3, 0.7])), D.Normal(flambeau.tensor([0.0, 4.0]), 1.0)),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: D.Normal(flambeau.tensor([0.5, -1.0]), flambeau.tensor([1.0, 2.0])),
+        lambda: D.Gamma(flambeau.tensor([0.5, 3.0]), 2.0),
+        lambda: D.Beta(flambeau.tensor([2.0, 0.7]), flambeau.tensor([1.0, 3.0])),
+        lambda: D.Laplace(flambeau.tensor([1.0]), 0.5),
+        lambda: D.Uniform(flambeau.tensor([0.0, 1.0]), flambeau.tensor([1.0, 3.0])),
+        lambda: D.Exponential(flambeau.tensor([2.0])),
+        lambda: D.Poisson(flambeau.tensor([0.7, 4.0])),
+        lambda: D.Binomial(10, flambeau.tensor([0.2, 0.9])),
+        lambda: D.Geometric(flambeau.tensor([0.3, 0.8])),
+        lambda: D.LogNormal(flambeau.tensor([0.0]), flambeau.tensor([0.3])),
+        lambda: D.StudentT(flambeau.tensor([8.0])),
+        lambda: D.Gumbel(flambeau.tensor([1.0]), flambeau.tensor([2.0])),
+        lambda: D.Dirichlet(flambeau.tensor([0.5, 1.0, 2.0])),
+        lambda: D.Multinomial(6, flambeau.tensor([0.2, 0.3, 0.5])),
+        lambda: D.MultivariateNormal(flambeau.zeros(2), flambeau.tensor([[2.0, 0.5], [0.5, 1.0]])),
+        lambda: D.MixtureSameFamily(D.Categorical(flambeau.tensor([0.3, 0.7])), D.Normal(flambeau.tensor([0.0, 4.0]), 1.0)),
+    ],
+)
 def test_samples_have_the_moments(make):
     flambeau.manual_seed(3)
     d = make()
@@ -239,8 +261,13 @@ def test_factorisations_rebuild_their_matrices():
     q, r = flambeau.linalg.qr(x)
     low, lu = flambeau.linalg.cholesky(square), flambeau.linalg.lu(square)
     identity = flambeau.eye(3, dtype=flambeau.float64).expand(2, 3, 3)
-    for made, wanted in (((parts.U * parts.S.unsqueeze(-2)) @ parts.Vh, x), (q @ r, x), (low @ low.mT, square),
-                         (flambeau.linalg.inv(square) @ square, identity), (lu.P @ lu.L @ lu.U, square)):
+    for made, wanted in (
+        ((parts.U * parts.S.unsqueeze(-2)) @ parts.Vh, x),
+        (q @ r, x),
+        (low @ low.mT, square),
+        (flambeau.linalg.inv(square) @ square, identity),
+        (lu.P @ lu.L @ lu.U, square),
+    ):
         np.testing.assert_allclose(made.numpy(), wanted.numpy(), atol=1e-10)
     with pytest.raises(flambeau.linalg.LinAlgError, match="positive-definite"):
         flambeau.linalg.cholesky(-square)

@@ -24,6 +24,7 @@ def rng():
 @pytest.fixture(params=native.isas())
 def isa(request):
     from flambeau.runtime import _native
+
     before = native.chosen_instructions()
     _native.set_isa(request.param)
     yield request.param
@@ -34,10 +35,21 @@ def isa(request):
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize("left, right", [((33, 17), (17, 45)), ((100, 300), (300, 5)), ((3, 40, 21), (21, 70)), ((2, 3, 20, 30), (3, 30, 40)),
-                                         ((7, 1, 12, 20), (1, 5, 20, 9)), ((1, 900), (900, 1)), ((64, 200), (200,)), ((2000,), (2000,))])
+@pytest.mark.parametrize(
+    "left, right",
+    [
+        ((33, 17), (17, 45)),
+        ((100, 300), (300, 5)),
+        ((3, 40, 21), (21, 70)),
+        ((2, 3, 20, 30), (3, 30, 40)),
+        ((7, 1, 12, 20), (1, 5, 20, 9)),
+        ((1, 900), (900, 1)),
+        ((64, 200), (200,)),
+        ((2000,), (2000,)),
+    ],
+)
 def test_products_of_whole_numbers_wrap_around(isa, rng, dtype, left, right):
-    a, b = (rng.integers(-2**31, 2**31, shape).astype(dtype) for shape in (left, right))
+    a, b = (rng.integers(-(2**31), 2**31, shape).astype(dtype) for shape in (left, right))
     np.testing.assert_array_equal((fb.from_numpy(a) @ fb.from_numpy(b)).numpy(), a @ b)
 
 
@@ -46,7 +58,7 @@ def test_products_of_strided_whole_numbers(rng):
     x = fb.from_numpy(a)
     np.testing.assert_array_equal((x.t() @ x).numpy(), a.T @ a)
     np.testing.assert_array_equal((x[::2, ::3] @ x[::2, ::3].t()).numpy(), a[::2, ::3] @ a[::2, ::3].T)
-    assert integer_matmul.product(a[:, :0], a[:0]) is NotImplemented          # numpy makes the zeros
+    assert integer_matmul.product(a[:, :0], a[:0]) is NotImplemented  # numpy makes the zeros
     np.testing.assert_array_equal((x[:, :0] @ x[:0]).numpy(), np.zeros((40, 60), np.int64))
 
 
@@ -70,7 +82,7 @@ def test_order_is_stable(rng, dtype, descending):
 
 
 def test_order_of_far_apart_numbers(rng):
-    x = np.concatenate([rng.integers(-2**63, 2**63 - 1, 5000), [2**63 - 1, -2**63, 0, -1]])
+    x = np.concatenate([rng.integers(-(2**63), 2**63 - 1, 5000), [2**63 - 1, -(2**63), 0, -1]])
     np.testing.assert_array_equal(sorting.sort(x, 0, False)[0], np.sort(x))
     y = rng.standard_normal(5000) * 10.0 ** rng.integers(-300, 300, 5000)
     np.testing.assert_array_equal(sorting.sort(y, 0, True)[0], np.sort(y)[::-1])
@@ -102,7 +114,7 @@ def test_taps_of_rows_side_by_side_are_those_of_each_row(n, size, dtype, rng):
     index, weight = rng.integers(0, n, lengths.sum()), rng.standard_normal(lengths.sum()).astype(np.float32)
     made = linear_filter.apply(x, 1, (np.cumsum(lengths), index, weight))
     for row in (0, 3, 7, 8, 15, 16, 20, 31, 44):
-        alone = linear_filter.apply(x[row:row + 1].copy(), 1, (np.cumsum(lengths), index, weight))
+        alone = linear_filter.apply(x[row : row + 1].copy(), 1, (np.cumsum(lengths), index, weight))
         np.testing.assert_array_equal(made[row].view(np.uint8), alone[0].view(np.uint8))
 
 
@@ -178,8 +190,12 @@ def test_float16_converts_like_numpy():
     wide = fb.from_numpy(every).float().numpy()
     np.testing.assert_array_equal(wide, every.astype(np.float32))
     rng = np.random.default_rng(0)
-    x = np.concatenate([rng.integers(0, 1 << 32, 100003, dtype=np.uint64).astype(np.uint32).view(np.float32),
-                        np.float32([65504, 65519.996, 65520, 2**-24, 2**-25, 1.5 * 2**-25, -0.0, np.inf, np.nan])])
+    x = np.concatenate(
+        [
+            rng.integers(0, 1 << 32, 100003, dtype=np.uint64).astype(np.uint32).view(np.float32),
+            np.float32([65504, 65519.996, 65520, 2**-24, 2**-25, 1.5 * 2**-25, -0.0, np.inf, np.nan]),
+        ]
+    )
     with np.errstate(all="ignore"):
         wanted = x.astype(np.float16)
     found = (fb.from_numpy(x) * 1).to(fb.float16).numpy()
@@ -197,7 +213,9 @@ def test_where_of_every_layout(rng, dtype):
     choices = [a, b, a.T.copy().T, a[:, :1], np.asarray(a[0, 0])]
     for x, y in itertools.product(choices, choices):
         np.testing.assert_array_equal(fb.where(fb.from_numpy(c), fb.from_numpy(x), fb.from_numpy(y)).numpy(), np.where(c, x, y))
-    np.testing.assert_array_equal(fb.where(fb.from_numpy(c)[:, ::2], fb.from_numpy(a)[:, ::2], 1).numpy(), np.where(c, a, dtype(1))[:, ::2])
+    np.testing.assert_array_equal(
+        fb.where(fb.from_numpy(c)[:, ::2], fb.from_numpy(a)[:, ::2], 1).numpy(), np.where(c, a, dtype(1))[:, ::2]
+    )
 
 
 # -- running products, extremes, recurrences, products of rows, reversed copies
@@ -225,7 +243,7 @@ def test_running_kernels(rng, dtype, shape):
 def test_recurrence(rng, reverse):
     a, b = rng.standard_normal((2, 6, 40, 3))
     out, before = np.zeros_like(b), np.zeros((6, 3))
-    for t in (range(39, -1, -1) if reverse else range(40)):
+    for t in range(39, -1, -1) if reverse else range(40):
         out[:, t] = before = b[:, t] + a[:, t] * before if t != (39 if reverse else 0) else b[:, t]
     np.testing.assert_allclose(cumulative.recurrence(a, b, 1, reverse), out, rtol=1e-12)
 
@@ -282,6 +300,7 @@ def test_the_last_of_written_elements_stays(rng, dtype):
 
 def sampled(name):
     from flambeau.eager.op_samples import Samples
+
     return OPS[name].sample_rule(Samples(1))
 
 
@@ -303,8 +322,8 @@ def test_grid_gradients_agree_with_their_operations(mode, padding):
     for dims, align in ((2, False), (2, True), (3, False)):
         if mode == "bicubic" and dims == 3:
             continue
-        x = fb.from_numpy(make.standard_normal((2, 3, 4, 6, 5)[:2 + dims])).requires_grad_()
-        grid = fb.from_numpy(make.random((2, 5, 4, 3)[:1 + dims] + (dims,)) * 3 - 1.5).requires_grad_()
+        x = fb.from_numpy(make.standard_normal((2, 3, 4, 6, 5)[: 2 + dims])).requires_grad_()
+        grid = fb.from_numpy(make.random((2, 5, 4, 3)[: 1 + dims] + (dims,)) * 3 - 1.5).requires_grad_()
         out = F.grid_sample(x, grid, mode, padding, align)
         slope = fb.from_numpy(make.standard_normal(out.shape))
         once = fb.autograd.grad(out, (x, grid), slope, retain_graph=True)
@@ -312,7 +331,7 @@ def test_grid_gradients_agree_with_their_operations(mode, padding):
         for a, b in zip(once, again):
             np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-12)
         if mode != "nearest":
-            assert fb.autograd.gradcheck(lambda x, g: F.grid_sample(x, g, mode, padding, align), (x, grid))      # noqa: B023
+            assert fb.autograd.gradcheck(lambda x, g: F.grid_sample(x, g, mode, padding, align), (x, grid))  # noqa: B023
 
 
 @pytest.mark.parametrize("value", (math.nan, math.inf, -math.inf))
@@ -360,16 +379,19 @@ def test_ctc_gradients():
 
     def loss(x):
         return F.ctc_loss(F.log_softmax(x, -1), targets, (6, 5, 3), (3, 2, 1), reduction="none")
+
     assert fb.autograd.gradcheck(loss, (x,))
 
 
 @pytest.mark.parametrize("dims, output", ((1, (3,)), (2, (2, 4)), (3, (3, 5, 2)), (2, (7, 9))))
 def test_adaptive_maxima(dims, output):
-    x = np.random.default_rng(3).integers(0, 9, (2, 3, 7, 6, 5)[:2 + dims]).astype(np.float32)
+    x = np.random.default_rng(3).integers(0, 9, (2, 3, 7, 6, 5)[: 2 + dims]).astype(np.float32)
     x.flat[3] = np.nan
     values, indices = getattr(F, f"adaptive_max_pool{dims}d")(fb.from_numpy(x), output, return_indices=True)
     flat = x.reshape(2, 3, -1)
-    np.testing.assert_array_equal(np.take_along_axis(flat, indices.numpy().reshape(2, 3, -1), 2), values.numpy().reshape(2, 3, -1))
+    np.testing.assert_array_equal(
+        np.take_along_axis(flat, indices.numpy().reshape(2, 3, -1), 2), values.numpy().reshape(2, 3, -1)
+    )
     for place in np.ndindex(*output):
         spans = [slice(o * n // m, -(-(o + 1) * n // m)) for o, n, m in zip(place, x.shape[2:], output)]
         window = x[(slice(None), slice(None), *spans)].reshape(2, 3, -1)
@@ -397,8 +419,11 @@ def test_fast_gradcheck():
     def square(x):
         calls.append(1)
         return x * x, x.sin().sum(0)
-    assert fb.autograd.gradcheck(square, (x,), fast_mode=True) and fb.autograd.gradgradcheck(lambda x: (x * x).tanh(), (x,), fast_mode=True)
-    assert len(calls) < 6                                      # not two for each element
+
+    assert fb.autograd.gradcheck(square, (x,), fast_mode=True) and fb.autograd.gradgradcheck(
+        lambda x: (x * x).tanh(), (x,), fast_mode=True
+    )
+    assert len(calls) < 6  # not two for each element
     with pytest.raises(fb.autograd.gradcheck.__globals__["GradcheckError"], match="Jacobian mismatch"):
         fb.autograd.gradcheck(Wrong.apply, (x,), fast_mode=True)
     assert fb.autograd.gradcheck(Wrong.apply, (x,), fast_mode=True, raise_exception=False) is False

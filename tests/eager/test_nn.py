@@ -165,21 +165,13 @@ def test_containers():
     assert isinstance(blocks[-1], nn.GELU) and isinstance(blocks[1:3], nn.ModuleList) and len(blocks[1:3]) == 2
     del blocks[1]
     assert list(blocks._modules) == ["0", "1", "2", "3"]
-    assert [type(m).__name__ for m in nn.Sequential(nn.ReLU(), nn.Tanh()) + nn.Sequential(nn.GELU())] == [
-        "ReLU",
-        "Tanh",
-        "GELU",
-    ]
+    assert [type(m).__name__ for m in nn.Sequential(nn.ReLU(), nn.Tanh()) + nn.Sequential(nn.GELU())] == ["ReLU", "Tanh", "GELU"]
     named = nn.Sequential(OrderedDict(a=nn.Linear(1, 2), b=nn.ReLU()))
     assert isinstance(named.b, nn.ReLU) and list(named.state_dict()) == ["a.weight", "a.bias"]
     table = nn.ModuleDict({"x": nn.ReLU()})
     table["y"] = nn.Linear(1, 1)
     assert (
-        list(table.keys()) == ["x", "y"]
-        and "y" in table
-        and len(table) == 2
-        and table.pop("x") is not None
-        and len(table) == 1
+        list(table.keys()) == ["x", "y"] and "y" in table and len(table) == 2 and table.pop("x") is not None and len(table) == 1
     )
     weights = nn.ParameterList([torch.ones(1), nn.Parameter(torch.zeros(2))])
     assert all(isinstance(p, nn.Parameter) for p in weights) and list(weights.state_dict()) == ["0", "1"]
@@ -201,13 +193,7 @@ def test_train_eval_apply_requires_grad():
     net.eval()
     assert not any(m.training for m in net.modules())
     net.train()
-    assert net.apply(lambda m: seen.append(type(m).__name__)) is net and seen == [
-        "Linear",
-        "ReLU",
-        "Linear",
-        "Sequential",
-        "Net",
-    ]
+    assert net.apply(lambda m: seen.append(type(m).__name__)) is net and seen == ["Linear", "ReLU", "Linear", "Sequential", "Net"]
     net.requires_grad_(False)
     assert not any(p.requires_grad for p in net.parameters())
     with pytest.raises(ValueError, match="training mode is expected to be boolean"):
@@ -219,10 +205,7 @@ def test_to_keeps_parameters_and_converts_only_floats():
     net.register_buffer("count", torch.zeros(1, dtype=torch.int64))
     weight = net.weight
     assert (
-        net.to(torch.float64) is net
-        and net.weight is weight
-        and weight.dtype is torch.float64
-        and net.count.dtype is torch.int64
+        net.to(torch.float64) is net and net.weight is weight and weight.dtype is torch.float64 and net.count.dtype is torch.int64
     )
     net(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
     net.float()
@@ -275,8 +258,7 @@ def test_layer_norm_values():
     out = layer(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
     np.testing.assert_allclose(out.detach().numpy(), [[-1.3416355, -0.4472118, 0.4472118, 1.3416355]], rtol=1e-6)
     with pytest.raises(
-        RuntimeError,
-        match=r"Given normalized_shape=\[4\], expected input with shape \[\*, 4\], but got input of size\[2, 3\]",
+        RuntimeError, match=r"Given normalized_shape=\[4\], expected input with shape \[\*, 4\], but got input of size\[2, 3\]"
     ):
         layer(torch.ones(2, 3))
 
@@ -331,9 +313,7 @@ def test_cross_entropy():
     assert F.cross_entropy(x, t).item() == pytest.approx((0.40760595 + 1.0986123) / 2)
     np.testing.assert_allclose(F.cross_entropy(x, t, reduction="none").numpy(), [0.40760595, 1.0986123], rtol=1e-6)
     assert F.cross_entropy(x, t, ignore_index=0).item() == pytest.approx(0.40760595)
-    assert F.cross_entropy(x, t, weight=torch.tensor([3.0, 1.0, 1.0])).item() == pytest.approx(
-        (0.40760595 + 3 * 1.0986123) / 4
-    )
+    assert F.cross_entropy(x, t, weight=torch.tensor([3.0, 1.0, 1.0])).item() == pytest.approx((0.40760595 + 3 * 1.0986123) / 4)
     assert F.cross_entropy(x, t, label_smoothing=0.1).item() == pytest.approx(0.80310914)
     assert np.isnan(F.cross_entropy(x, torch.tensor([-100, -100])).item())
     with pytest.raises(IndexError, match="Target 3 is out of bounds."):
@@ -404,9 +384,7 @@ def test_multihead_attention():
     assert weights[:, :, 4].abs().max().item() == 0.0
     first = nn.MultiheadAttention(8, 2)
     first.load_state_dict(layer.state_dict())
-    assert torch.allclose(
-        first(x.transpose(0, 1), x.transpose(0, 1), x.transpose(0, 1))[0].transpose(0, 1), out, atol=1e-6
-    )
+    assert torch.allclose(first(x.transpose(0, 1), x.transpose(0, 1), x.transpose(0, 1))[0].transpose(0, 1), out, atol=1e-6)
 
 
 # -- init and utils

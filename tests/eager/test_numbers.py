@@ -13,13 +13,24 @@ SCALARS = [np.float16(2), np.float32(2), np.float64(2), np.int32(2), np.int64(2)
 def test_scalars_of_numpy_are_numbers(x):
     number = float(x) if x.dtype.kind in "fb" else int(x)
     ones, whole = fl.ones(2), fl.ones(2, dtype=fl.int32)
-    calls = [lambda n: fl.add(ones, n), lambda n: fl.pow(n, ones), lambda n: fl.add(whole, n), lambda n: n * whole,
-             lambda n: fl.where(ones > 0, n, ones), lambda n: fl.clamp(ones, n), lambda n: fl.full((2,), n),
-             lambda n: fl.zeros(2).fill_(n), lambda n: ones.masked_fill(ones > 0, n), lambda n: fl.full_like(whole, n),
-             lambda n: ones.new_full((2,), n), lambda n: fl.fill(ones, n), lambda n: ones.index_fill(0, fl.tensor([0]), n)]
+    calls = [
+        lambda n: fl.add(ones, n),
+        lambda n: fl.pow(n, ones),
+        lambda n: fl.add(whole, n),
+        lambda n: n * whole,
+        lambda n: fl.where(ones > 0, n, ones),
+        lambda n: fl.clamp(ones, n),
+        lambda n: fl.full((2,), n),
+        lambda n: fl.zeros(2).fill_(n),
+        lambda n: ones.masked_fill(ones > 0, n),
+        lambda n: fl.full_like(whole, n),
+        lambda n: ones.new_full((2,), n),
+        lambda n: fl.fill(ones, n),
+        lambda n: ones.index_fill(0, fl.tensor([0]), n),
+    ]
     for k, call in enumerate(calls):
         want, got = call(number), call(x)
-        if x.dtype.kind != "b" or k != 3:                      # a factor that is a bool leaves whole numbers whole
+        if x.dtype.kind != "b" or k != 3:  # a factor that is a bool leaves whole numbers whole
             assert got.dtype is want.dtype, k
         assert got.tolist() == want.tolist(), k
     assert fl.result_type(whole, x) is fl.result_type(whole, number)
@@ -59,10 +70,14 @@ def test_grouped_products(left, right):
 
 def test_grouped_products_refuse():
     a, b, ends = fl.ones(6, 4), fl.ones(3, 4, 2), fl.tensor([2, 2, 6], dtype=fl.int32)
-    for match, call in {"have to be int32": lambda: F.grouped_mm(a, b, offs=ends.long()),
-                        "have to match": lambda: F.grouped_mm(a, b, offs=ends[:2]),
-                        "provide offsets": lambda: F.grouped_mm(a, b), "contraction": lambda: F.grouped_mm(b[0], b, offs=ends),
-                        "Bias": lambda: F.grouped_mm(a, b, offs=ends, bias=a), "Float32": lambda: F.grouped_mm(a.long(), b)}.items():
+    for match, call in {
+        "have to be int32": lambda: F.grouped_mm(a, b, offs=ends.long()),
+        "have to match": lambda: F.grouped_mm(a, b, offs=ends[:2]),
+        "provide offsets": lambda: F.grouped_mm(a, b),
+        "contraction": lambda: F.grouped_mm(b[0], b, offs=ends),
+        "Bias": lambda: F.grouped_mm(a, b, offs=ends, bias=a),
+        "Float32": lambda: F.grouped_mm(a.long(), b),
+    }.items():
         with pytest.raises(RuntimeError, match=match):
             call()
     assert F.grouped_mm(b, fl.ones(3, 2, 5)).tolist() == fl.bmm(b, fl.ones(3, 2, 5)).tolist()
@@ -83,6 +98,7 @@ def test_custom_operators_take_keywords():
 
     def keep(ctx, inputs, output):
         ctx.by = inputs[1]
+
     fl.library.register_autograd("numbers::scaled", lambda ctx, g: (g * ctx.by, None), setup_context=keep)
     x = fl.ones(2, requires_grad=True)
     (fl.ops.numbers.scaled(x, by=3.0) + fl.ops.numbers.scaled(x=x)).sum().backward()

@@ -14,16 +14,24 @@ m = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 b = torch.stack([m, m + 1])
 
 FORMS = {
-    "add": (lambda: torch.add(x, 2, y), lambda: x + 2 * y), "add_": (lambda: x.clone().add_(2, y), lambda: x + 2 * y),
-    "x.add": (lambda: x.add(2, y), lambda: x + 2 * y), "sub": (lambda: torch.sub(x, 2, y), lambda: x - 2 * y),
+    "add": (lambda: torch.add(x, 2, y), lambda: x + 2 * y),
+    "add_": (lambda: x.clone().add_(2, y), lambda: x + 2 * y),
+    "x.add": (lambda: x.add(2, y), lambda: x + 2 * y),
+    "sub": (lambda: torch.sub(x, 2, y), lambda: x - 2 * y),
     "sub_": (lambda: x.clone().sub_(2, y), lambda: x - 2 * y),
-    "addcmul": (lambda: torch.addcmul(x, 2, y, z), lambda: x + 2 * y * z), "addcmul_": (lambda: x.clone().addcmul_(2, y, z), lambda: x + 2 * y * z),
-    "addcdiv": (lambda: torch.addcdiv(x, 2, y, z), lambda: x + 2 * y / z), "addcdiv_": (lambda: x.clone().addcdiv_(2, y, z), lambda: x + 2 * y / z),
-    "addmm": (lambda: torch.addmm(0.5, m, 2, m, m), lambda: 0.5 * m + 2 * (m @ m)), "addmm, beta": (lambda: torch.addmm(0.5, m, m, m), lambda: 0.5 * m + m @ m),
-    "x.addmm": (lambda: m.addmm(0.5, 2, m, m), lambda: 0.5 * m + 2 * (m @ m)), "x.addmm, beta": (lambda: m.addmm(0.5, m, m), lambda: 0.5 * m + m @ m),
+    "addcmul": (lambda: torch.addcmul(x, 2, y, z), lambda: x + 2 * y * z),
+    "addcmul_": (lambda: x.clone().addcmul_(2, y, z), lambda: x + 2 * y * z),
+    "addcdiv": (lambda: torch.addcdiv(x, 2, y, z), lambda: x + 2 * y / z),
+    "addcdiv_": (lambda: x.clone().addcdiv_(2, y, z), lambda: x + 2 * y / z),
+    "addmm": (lambda: torch.addmm(0.5, m, 2, m, m), lambda: 0.5 * m + 2 * (m @ m)),
+    "addmm, beta": (lambda: torch.addmm(0.5, m, m, m), lambda: 0.5 * m + m @ m),
+    "x.addmm": (lambda: m.addmm(0.5, 2, m, m), lambda: 0.5 * m + 2 * (m @ m)),
+    "x.addmm, beta": (lambda: m.addmm(0.5, m, m), lambda: 0.5 * m + m @ m),
     "addmm_": (lambda: m.clone().addmm_(0.5, 2, m, m), lambda: 0.5 * m + 2 * (m @ m)),
-    "addmv": (lambda: torch.addmv(0.5, x, 2, m, y), lambda: 0.5 * x + 2 * (m @ y)), "addr": (lambda: torch.addr(0.5, m, 2, x, y), lambda: 0.5 * m + 2 * torch.outer(x, y)),
-    "baddbmm": (lambda: b.baddbmm(0.5, b, b), lambda: 0.5 * b + b @ b), "addbmm": (lambda: torch.addbmm(0.5, m, 2, b, b), lambda: 0.5 * m + 2 * (b @ b).sum(0)),
+    "addmv": (lambda: torch.addmv(0.5, x, 2, m, y), lambda: 0.5 * x + 2 * (m @ y)),
+    "addr": (lambda: torch.addr(0.5, m, 2, x, y), lambda: 0.5 * m + 2 * torch.outer(x, y)),
+    "baddbmm": (lambda: b.baddbmm(0.5, b, b), lambda: 0.5 * b + b @ b),
+    "addbmm": (lambda: torch.addbmm(0.5, m, 2, b, b), lambda: 0.5 * m + 2 * (b @ b).sum(0)),
 }
 
 
@@ -41,8 +49,16 @@ def test_numbers_before_tensors_in_captured_code():
         assert torch.compile(lambda x, y: x.clone().add_(2, y), backend="eager")(x, y).tolist() == [7.0, 12.0]
 
 
-@pytest.mark.parametrize("call", [lambda: torch.add(x, y, z), lambda: torch.add(x, "a", y), lambda: torch.addmm(1, m, 2, m, m, 3), lambda: x.add_(1, 2),
-                                  lambda: torch.addcmul(x, 1, 2, y, z)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.add(x, y, z),
+        lambda: torch.add(x, "a", y),
+        lambda: torch.addmm(1, m, 2, m, m, 3),
+        lambda: x.add_(1, 2),
+        lambda: torch.addcmul(x, 1, 2, y, z),
+    ],
+)
 def test_other_forms_are_refused(call):
     with pytest.raises(TypeError, match=r"takes \d tensors"):
         call()
@@ -84,7 +100,13 @@ def test_results_have_names():
 
 def test_versions_compare_by_numbers():
     version = torch.version.__version__
-    assert version == "2.13.0" == str(version) and version >= "2.9" and version > (1, 13) and not version < "2.10" and version < "2.13.1"
+    assert (
+        version == "2.13.0" == str(version)
+        and version >= "2.9"
+        and version > (1, 13)
+        and not version < "2.10"
+        and version < "2.13.1"
+    )
     assert version == (2, 13) and version != "2.13.1" and hash(version) == hash("2.13.0") and version.split(".")[0] == "2"
     kinds = ["2.13.0.dev20260101", "2.13.0a0", "2.13.0rc1", "2.13.0", "2.13.0.1"]
     assert sorted(map(torch_version.TorchVersion, kinds[::-1])) == kinds and torch_version.TorchVersion("2.13.0+cpu") == "2.13"

@@ -6,7 +6,20 @@ import pytest
 from flambeau.eager import dispatch, dtypes as d
 from flambeau.eager.op import op as ops
 from flambeau.eager.op.op import (
-    OPS, Kind, Out, composite, extern, find, indexed, pointwise, reduction, scalar, scatter, size, tensor, view,
+    OPS,
+    Kind,
+    Out,
+    composite,
+    extern,
+    find,
+    indexed,
+    pointwise,
+    reduction,
+    scalar,
+    scatter,
+    size,
+    tensor,
+    view,
 )
 from flambeau.eager.op.prims import COMBINES, NUMPY, PRIMS
 from flambeau.eager.tensor import Tensor
@@ -243,10 +256,7 @@ def test_operators_leave_foreign_operands_alone():
     x = t([1.0, 2.0])
     assert plus(x, object()) is NotImplemented and minus_from(x, "s") is NotImplemented
     assert plus(x, np.float64(0.5))._array.tolist() == [0.5, 1.5] and plus(x, np.float64(0.5)).dtype is d.float32
-    assert minus_from(x, 5)._array.tolist() == [4.0, 3.0] and plus(x, np.ones(2, np.float32))._array.tolist() == [
-        0.0,
-        1.0,
-    ]
+    assert minus_from(x, 5)._array.tolist() == [4.0, 3.0] and plus(x, np.ones(2, np.float32))._array.tolist() == [0.0, 1.0]
 
 
 def test_modes_nest():

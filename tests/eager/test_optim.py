@@ -73,10 +73,7 @@ def reference(
             lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
             reference("sgd", 0.1, momentum=0.9, nesterov=True, wd=0.1),
         ),
-        (
-            lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.3),
-            reference("sgd", 0.1, momentum=0.9, dampening=0.3),
-        ),
+        (lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.3), reference("sgd", 0.1, momentum=0.9, dampening=0.3)),
         (lambda p: optim.Adam(p, lr=0.1, weight_decay=0.1), reference("adam", 0.1, wd=0.1)),
         (lambda p: optim.Adam(p, lr=0.1, maximize=True), reference("adam", 0.1, maximize=True)),
         (lambda p: optim.AdamW(p, lr=0.1, betas=(0.8, 0.9)), reference("adamw", 0.1, wd=0.01, betas=(0.8, 0.9))),
@@ -253,7 +250,7 @@ def stepped(make, shapes, steps=3, spoil=None):
         for p in ps:
             p.grad = torch.sin(p.detach()) + 0.1
         opt.step()
-    return ps[:len(shapes)], opt
+    return ps[: len(shapes)], opt
 
 
 MANY = {

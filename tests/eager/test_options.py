@@ -9,20 +9,38 @@ import pytest
 import flambeau as fl
 
 FACTORIES = {
-    "zeros": lambda **o: fl.zeros(2, 3, **o), "ones": lambda **o: fl.ones(2, 3, **o), "empty": lambda **o: fl.empty(2, 3, **o),
-    "full": lambda **o: fl.full((2, 3), 1.0, **o), "arange": lambda **o: fl.arange(3, **o), "range": lambda **o: fl.range(0, 3, **o),
-    "linspace": lambda **o: fl.linspace(0, 1, 3, **o), "logspace": lambda **o: fl.logspace(0, 1, 3, **o), "eye": lambda **o: fl.eye(3, **o),
-    "rand": lambda **o: fl.rand(2, **o), "randn": lambda **o: fl.randn(2, **o), "randint": lambda **o: fl.randint(3, (2,), **o),
-    "randperm": lambda **o: fl.randperm(3, **o), "empty_strided": lambda **o: fl.empty_strided((2, 3), (3, 1), **o),
-    "zeros_like": lambda **o: fl.zeros_like(fl.ones(2), **o), "ones_like": lambda **o: fl.ones_like(fl.ones(2), **o),
-    "empty_like": lambda **o: fl.empty_like(fl.ones(2), **o), "full_like": lambda **o: fl.full_like(fl.ones(2), 2, **o),
-    "rand_like": lambda **o: fl.rand_like(fl.ones(2), **o), "randn_like": lambda **o: fl.randn_like(fl.ones(2), **o),
-    "randint_like": lambda **o: fl.randint_like(fl.ones(2), 3, **o), "tril_indices": lambda **o: fl.tril_indices(2, 2, **o),
-    "triu_indices": lambda **o: fl.triu_indices(2, 2, **o), "new_zeros": lambda **o: fl.ones(2).new_zeros(2, **o),
-    "new_ones": lambda **o: fl.ones(2).new_ones(2, **o), "new_empty": lambda **o: fl.ones(2).new_empty(2, **o),
-    "new_full": lambda **o: fl.ones(2).new_full((2,), 1, **o), "new_empty_strided": lambda **o: fl.ones(2).new_empty_strided((2,), (1,), **o),
-    "empty_permuted": lambda **o: fl.empty_permuted((2, 3), (1, 0), **o), "hann_window": lambda **o: fl.hann_window(4, **o),
-    "fftfreq": lambda **o: fl.fft.fftfreq(4, **o), "rfftfreq": lambda **o: fl.fft.rfftfreq(4, **o),
+    "zeros": lambda **o: fl.zeros(2, 3, **o),
+    "ones": lambda **o: fl.ones(2, 3, **o),
+    "empty": lambda **o: fl.empty(2, 3, **o),
+    "full": lambda **o: fl.full((2, 3), 1.0, **o),
+    "arange": lambda **o: fl.arange(3, **o),
+    "range": lambda **o: fl.range(0, 3, **o),
+    "linspace": lambda **o: fl.linspace(0, 1, 3, **o),
+    "logspace": lambda **o: fl.logspace(0, 1, 3, **o),
+    "eye": lambda **o: fl.eye(3, **o),
+    "rand": lambda **o: fl.rand(2, **o),
+    "randn": lambda **o: fl.randn(2, **o),
+    "randint": lambda **o: fl.randint(3, (2,), **o),
+    "randperm": lambda **o: fl.randperm(3, **o),
+    "empty_strided": lambda **o: fl.empty_strided((2, 3), (3, 1), **o),
+    "zeros_like": lambda **o: fl.zeros_like(fl.ones(2), **o),
+    "ones_like": lambda **o: fl.ones_like(fl.ones(2), **o),
+    "empty_like": lambda **o: fl.empty_like(fl.ones(2), **o),
+    "full_like": lambda **o: fl.full_like(fl.ones(2), 2, **o),
+    "rand_like": lambda **o: fl.rand_like(fl.ones(2), **o),
+    "randn_like": lambda **o: fl.randn_like(fl.ones(2), **o),
+    "randint_like": lambda **o: fl.randint_like(fl.ones(2), 3, **o),
+    "tril_indices": lambda **o: fl.tril_indices(2, 2, **o),
+    "triu_indices": lambda **o: fl.triu_indices(2, 2, **o),
+    "new_zeros": lambda **o: fl.ones(2).new_zeros(2, **o),
+    "new_ones": lambda **o: fl.ones(2).new_ones(2, **o),
+    "new_empty": lambda **o: fl.ones(2).new_empty(2, **o),
+    "new_full": lambda **o: fl.ones(2).new_full((2,), 1, **o),
+    "new_empty_strided": lambda **o: fl.ones(2).new_empty_strided((2,), (1,), **o),
+    "empty_permuted": lambda **o: fl.empty_permuted((2, 3), (1, 0), **o),
+    "hann_window": lambda **o: fl.hann_window(4, **o),
+    "fftfreq": lambda **o: fl.fft.fftfreq(4, **o),
+    "rfftfreq": lambda **o: fl.fft.rfftfreq(4, **o),
 }
 
 
@@ -40,8 +58,18 @@ def test_names_are_refused(name):
         FACTORIES[name](names=("a", "b"))
 
 
-@pytest.mark.parametrize("make", [fl.empty_like, fl.zeros_like, fl.ones_like, fl.rand_like, fl.randn_like,
-                                  lambda x, **o: fl.full_like(x, 2, **o), lambda x, **o: fl.randint_like(x, 5, **o)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        fl.empty_like,
+        fl.zeros_like,
+        fl.ones_like,
+        fl.rand_like,
+        fl.randn_like,
+        lambda x, **o: fl.full_like(x, 2, **o),
+        lambda x, **o: fl.randint_like(x, 5, **o),
+    ],
+)
 def test_memory_formats_of_likes(make):
     x = fl.ones(2, 3, 4, 5)
     assert make(x, memory_format=fl.channels_last).is_contiguous(memory_format=fl.channels_last)
@@ -118,12 +146,14 @@ def test_byte_order_of_buffers():
 
 
 def test_refused_by_name():
-    for call, name in ((lambda: fl.gather(fl.ones(2), 0, fl.tensor([0]), sparse_grad=True), "sparse_grad"),
-                       (lambda: fl.stft(fl.ones(64), 16, return_complex=True, align_to_window=True), "align_to_window"),
-                       (lambda: fl.func.jacfwd(fl.sin, randomness="none"), "randomness"),
-                       (lambda: fl.profiler.profile(with_modules=True), "with_modules"),
-                       (lambda: fl.library.Library("aten", "IMPL").impl("neg", abs, "CPU"), "aten"),
-                       (lambda: setattr(fl.backends.quantized, "engine", "qnnpack"), "qnnpack")):
+    for call, name in (
+        (lambda: fl.gather(fl.ones(2), 0, fl.tensor([0]), sparse_grad=True), "sparse_grad"),
+        (lambda: fl.stft(fl.ones(64), 16, return_complex=True, align_to_window=True), "align_to_window"),
+        (lambda: fl.func.jacfwd(fl.sin, randomness="none"), "randomness"),
+        (lambda: fl.profiler.profile(with_modules=True), "with_modules"),
+        (lambda: fl.library.Library("aten", "IMPL").impl("neg", abs, "CPU"), "aten"),
+        (lambda: setattr(fl.backends.quantized, "engine", "qnnpack"), "qnnpack"),
+    ):
         with pytest.raises(RuntimeError, match=name):
             call()
 
@@ -132,6 +162,7 @@ def test_kernels_for_other_devices_leave_the_cpu_alone():
     @fl.library.custom_op("options::twice", mutates_args=())
     def twice(x: fl.Tensor) -> fl.Tensor:
         return x * 2
+
     fl.library.register_kernel("options::twice", "cuda", lambda x: x * 100)
     fl.library.impl("options::twice", "CUDA", lambda x: x * 100)
     assert twice(fl.ones(1)).item() == 2
@@ -141,6 +172,7 @@ def test_kernels_for_other_devices_leave_the_cpu_alone():
 
 def test_settings_that_do_not_exist():
     from flambeau.capture.dynamo import config
+
     with pytest.raises(AttributeError, match="recompile_limit"):
         config.recompile_limits = 3
     with pytest.raises(AttributeError, match="nonsense"):

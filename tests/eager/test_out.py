@@ -6,15 +6,24 @@ import flambeau as torch
 
 X = [[1.0, 2.0], [3.0, 5.0]]
 CALLS = {
-    "add": lambda x, out: torch.add(x, 1, out=out), "sin": lambda x, out: torch.sin(x, out=out),
-    "matmul": lambda x, out: torch.matmul(x, x, out=out), "sum": lambda x, out: torch.sum(x, 0, out=out),
-    "cat": lambda x, out: torch.cat([x, x], out=out), "stack": lambda x, out: torch.stack([x, x], out=out),
-    "where": lambda x, out: torch.where(x > 2, x, x, out=out), "div": lambda x, out: torch.true_divide(x, 2, out=out),
-    "abs": lambda x, out: torch.absolute(x, out=out), "acos": lambda x, out: torch.arccos(x, out=out),
-    "clamp": lambda x, out: torch.clip(x, 0, 1, out=out), "sigmoid": lambda x, out: torch.special.expit(x, out=out),
-    "pow": lambda x, out: torch.square(x, out=out), "linalg_vector_norm": lambda x, out: torch.linalg.vector_norm(x, out=out),
-    "gather": lambda x, out: torch.gather(x, 0, torch.tensor([[0]]), out=out), "tril": lambda x, out: torch.tril(x, out=out),
-    "cumsum": lambda x, out: torch.cumsum(x, 0, out=out), "floor": lambda x, out: torch.floor(x, out=out),
+    "add": lambda x, out: torch.add(x, 1, out=out),
+    "sin": lambda x, out: torch.sin(x, out=out),
+    "matmul": lambda x, out: torch.matmul(x, x, out=out),
+    "sum": lambda x, out: torch.sum(x, 0, out=out),
+    "cat": lambda x, out: torch.cat([x, x], out=out),
+    "stack": lambda x, out: torch.stack([x, x], out=out),
+    "where": lambda x, out: torch.where(x > 2, x, x, out=out),
+    "div": lambda x, out: torch.true_divide(x, 2, out=out),
+    "abs": lambda x, out: torch.absolute(x, out=out),
+    "acos": lambda x, out: torch.arccos(x, out=out),
+    "clamp": lambda x, out: torch.clip(x, 0, 1, out=out),
+    "sigmoid": lambda x, out: torch.special.expit(x, out=out),
+    "pow": lambda x, out: torch.square(x, out=out),
+    "linalg_vector_norm": lambda x, out: torch.linalg.vector_norm(x, out=out),
+    "gather": lambda x, out: torch.gather(x, 0, torch.tensor([[0]]), out=out),
+    "tril": lambda x, out: torch.tril(x, out=out),
+    "cumsum": lambda x, out: torch.cumsum(x, 0, out=out),
+    "floor": lambda x, out: torch.floor(x, out=out),
 }
 
 
@@ -35,6 +44,7 @@ def test_the_text_reaches_the_programs_handler():
             torch.add(x, 1, out=out)
         except RuntimeError as error:
             return str(error)[:5], x * 2
+
     compiled = torch.compile(program, backend="aot_eager")
     assert compiled(torch.tensor(X, requires_grad=True), torch.zeros(2))[0] == "add()"
 

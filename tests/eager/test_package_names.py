@@ -16,8 +16,14 @@ Pair = namedtuple("Pair", "a b")
 def test_paths_of_trees():
     tree = {"x": [1, (2, 3)], "n": Pair(4, {"k": 5}), "o": OrderedDict(z=6)}
     found, spec = trees.tree_flatten_with_path(tree)
-    assert [trees.keystr(path) for path, _ in found] == ["['x'][0]", "['x'][1][0]", "['x'][1][1]", "['n'].a", "['n'].b['k']",
-                                                         "['o']['z']"]
+    assert [trees.keystr(path) for path, _ in found] == [
+        "['x'][0]",
+        "['x'][1][0]",
+        "['x'][1][1]",
+        "['n'].a",
+        "['n'].b['k']",
+        "['o']['z']",
+    ]
     assert all(trees.key_get(tree, path) == leaf for path, leaf in found)
     assert trees.tree_unflatten([leaf for _, leaf in found], spec) == tree
     assert trees.tree_map_with_path(lambda path, a, b: len(path) * a + b, [1, [2]], [10, [20]]) == [11, [24]]
@@ -27,6 +33,7 @@ def test_a_class_is_registered_once():
     class Box:
         def __init__(self, inside):
             self.inside = inside
+
     trees.register_pytree_node(Box, lambda box: ([box.inside], None), lambda inside, _: Box(*inside))
     assert trees.tree_map(lambda v: v + 1, Box(1)).inside == 2
     with pytest.raises(ValueError, match="already registered"):
@@ -52,7 +59,7 @@ def test_operations_are_counted():
     assert counts == {"Global": 203008, "Net": 203008, "Net.conv": 55296, "Net.up": 73728, "Net.linear": 73984}
     with counter:
         out.sum().backward()
-    assert counter.get_total_flops() == 406016          # PyTorch's count
+    assert counter.get_total_flops() == 406016  # PyTorch's count
     assert "convolution_weight" in counter.get_table()
     q = fb.ones(1, 2, 5, 4)
     with FlopCounterMode(display=False) as counter:
@@ -63,10 +70,12 @@ def test_operations_are_counted():
 def test_hooks_of_optimizers():
     seen = []
     optimizer = fb.optim.SGD([fb.ones(2, requires_grad=True)], lr=0.1, momentum=0.9)
-    handles = [fb.optim.optimizer.register_optimizer_step_pre_hook(lambda *a: seen.append("before all")),
-               fb.optim.optimizer.register_optimizer_step_post_hook(lambda *a: seen.append("after all")),
-               optimizer.register_step_pre_hook(lambda *a: seen.append("before")),
-               optimizer.register_step_post_hook(lambda *a: seen.append("after"))]
+    handles = [
+        fb.optim.optimizer.register_optimizer_step_pre_hook(lambda *a: seen.append("before all")),
+        fb.optim.optimizer.register_optimizer_step_post_hook(lambda *a: seen.append("after all")),
+        optimizer.register_step_pre_hook(lambda *a: seen.append("before")),
+        optimizer.register_step_post_hook(lambda *a: seen.append("after")),
+    ]
     optimizer.step()
     for handle in handles:
         handle.remove()
@@ -83,6 +92,7 @@ def test_hooks_of_optimizers():
 
 def test_iterators_of_loaders_have_kinds():
     from flambeau.utils.data import DataLoader, dataloader
+
     loader = DataLoader([fb.ones(1)] * 4)
     assert isinstance(iter(loader), dataloader._SingleProcessDataLoaderIter) and loader._iterator is None
     busy = iter(DataLoader([fb.ones(1)] * 4, num_workers=1, persistent_workers=True))
@@ -93,7 +103,7 @@ def test_iterators_of_loaders_have_kinds():
 
 def test_names_of_classes_and_numbers_in_full():
     assert repr(nn.MultiheadAttention(4, 2).out_proj).startswith("NonDynamicallyQuantizableLinear(in_features=4")
-    assert fb._as_tensor_fullprec(0.1).item() == 0.1 and fb._as_tensor_fullprec(2 ** 40).dtype is fb.int64
+    assert fb._as_tensor_fullprec(0.1).item() == 0.1 and fb._as_tensor_fullprec(2**40).dtype is fb.int64
     assert fb.get_device_module("cpu") is fb.cpu
     with pytest.raises(ValueError, match="wrong"):
         fb._check_with(ValueError, False, lambda: "wrong")
@@ -103,6 +113,7 @@ def test_names_of_classes_and_numbers_in_full():
 
 def test_flex_attention_gives_what_is_asked_for():
     from flambeau.nn.attention.flex_attention import AuxRequest, flex_attention
+
     q = fb.arange(16.0).reshape(1, 1, 4, 4) / 10
     out, aux = flex_attention(q, q, q, return_aux=AuxRequest(lse=True, max_scores=True))
     scores = q @ q.mT / 2
@@ -118,7 +129,7 @@ def test_a_wrapper_of_an_optimizer_steps_without_hooks_of_its_own():
     inner, seen = fb.optim.SGD([weight], lr=0.5), []
 
     class Wrapper(fb.optim.Optimizer):
-        def __init__(self, optimizer):          # as accelerate's: the base class is never told
+        def __init__(self, optimizer):  # as accelerate's: the base class is never told
             self.optimizer = optimizer
 
         def step(self):
@@ -133,6 +144,7 @@ def test_a_wrapper_of_an_optimizer_steps_without_hooks_of_its_own():
 
 def test_no_tensor_is_a_dtensor():
     from flambeau.distributed.tensor import DTensor
+
     assert not isinstance(fb.ones(1), DTensor)
     with pytest.raises(RuntimeError, match="DTensor does not exist"):
         DTensor()
@@ -140,4 +152,5 @@ def test_no_tensor_is_a_dtensor():
 
 def test_compiled_modules_are_known_under_dynamo():
     from flambeau._dynamo.eval_frame import OptimizedModule
+
     assert isinstance(fb.compile(nn.Linear(2, 2)), OptimizedModule) and not isinstance(nn.Linear(2, 2), OptimizedModule)

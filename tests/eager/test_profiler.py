@@ -122,6 +122,7 @@ def test_a_cut_inside_of_a_region_enters_it_again():
 @compiled_only
 def test_what_a_kernel_computes_on_the_way_counts():
     """Three lines and two blocks in one kernel: all lines are named, and the innermost block is drawn."""
+
     def f(x):
         with record_function("outer"):
             y = x.sin()

@@ -125,11 +125,7 @@ def test_no_warnings_and_numpy_settings_stay(recwarn):
 
 def test_limits_and_names():
     info = d.finfo(d.float32)
-    assert (info.max, info.eps, info.bits) == (
-        3.4028234663852886e38,
-        1.1920928955078125e-07,
-        32,
-    ) and info.min == -info.max
+    assert (info.max, info.eps, info.bits) == (3.4028234663852886e38, 1.1920928955078125e-07, 32) and info.min == -info.max
     assert d.finfo(d.bfloat16).max == 3.3895313892515355e38 and d.iinfo(d.int8).min == -128
     assert repr(d.float32) == "torch.float32" and d.BY_NAME["long"] is d.int64 and d.BY_NAME["half"] is d.float16
     with pytest.raises(TypeError):

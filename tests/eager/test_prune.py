@@ -54,7 +54,7 @@ def test_over_modules_and_by_masks():
     net = nn.Sequential(layer(), nn.ReLU(), nn.Linear(3, 2))
     prune.global_unstructured([(net[0], "weight"), (net[2], "weight")], prune.L1Unstructured, amount=9)
     assert sum(int((m.weight == 0).sum()) for m in (net[0], net[2])) == 9
-    assert (net[2].weight == 0).all()                   # all of its entries are below one
+    assert (net[2].weight == 0).all()  # all of its entries are below one
     prune.custom_from_mask(net[0], "bias", fb.tensor([1.0, 0.0, 1.0]))
     assert net[0].bias[1] == 0
     with pytest.raises(TypeError, match="unstructured"):

@@ -11,7 +11,13 @@ from flambeau.eager.ops import embedding_bag, indexing
 
 from .without_kernels import without_kernels
 
-RECORDS = (embedding_bag.bag_sum, embedding_bag.bag_sum_backward, embedding_bag.bag_max, embedding_bag.bag_max_backward, indexing.embedding)
+RECORDS = (
+    embedding_bag.bag_sum,
+    embedding_bag.bag_sum_backward,
+    embedding_bag.bag_max,
+    embedding_bag.bag_max_backward,
+    indexing.embedding,
+)
 
 
 def formulas():
@@ -30,8 +36,8 @@ def told(function, index, weight, more, kw, tracked):
     if not tracked:
         return [out]
     seed = fb.arange(1.0, out.numel() + 1, dtype=out.dtype).reshape(out.shape)
-    grad, = fb.autograd.grad((out * out * seed).sum(), weight, create_graph=True)
-    second, = fb.autograd.grad((grad * grad).sum(), weight)
+    (grad,) = fb.autograd.grad((out * out * seed).sum(), weight, create_graph=True)
+    (second,) = fb.autograd.grad((grad * grad).sum(), weight)
     return [out, grad, second]
 
 
@@ -45,15 +51,22 @@ def alike(function, index, weight, *more, **kw):
             continue
         for a, b in zip(found, wanted, strict=True):
             assert a.dtype is b.dtype and a.shape == b.shape and a.stride() == b.stride()
-            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-4, err_msg=str((index, more, kw)))
+            np.testing.assert_allclose(
+                a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-4, err_msg=str((index, more, kw))
+            )
 
 
 def places(high, *shape):
     return fb.tensor(np.random.default_rng(sum(shape)).integers(0, high, shape))
 
 
-WEIGHTS = {"plain": lambda: fb.randn(7, 3), "equal": lambda: fb.ones(7, 3), "strided": lambda: fb.randn(3, 7).t(),
-           "double": lambda: fb.randn(7, 3, dtype=fb.float64), "odd": lambda: fb.tensor([[float("inf"), -1.0], [-float("inf"), 2.0]] * 4)}
+WEIGHTS = {
+    "plain": lambda: fb.randn(7, 3),
+    "equal": lambda: fb.ones(7, 3),
+    "strided": lambda: fb.randn(3, 7).t(),
+    "double": lambda: fb.randn(7, 3, dtype=fb.float64),
+    "odd": lambda: fb.tensor([[float("inf"), -1.0], [-float("inf"), 2.0]] * 4),
+}
 
 
 @pytest.mark.parametrize("kind", WEIGHTS)

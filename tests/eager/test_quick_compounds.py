@@ -95,10 +95,26 @@ def test_convolutions(n, dtype):
     plain, turned = getattr(F, f"conv{n}d"), getattr(F, f"conv_transpose{n}d")
     near, sizes, taps = dict(exact=False, tolerance=2e-5), (7, 6, 5)[:n], (3, 2, 1)[:n]
     for channels, made, groups in ((4, 6, 1), (4, 6, 2), (1, 3, 1), (3, 1, 1), (4, 4, 4), (5, 6, 2), (4, 6, 0)):
-        w, back = values(dtype, made, max(channels // max(groups, 1), 1), *taps), values(dtype, channels, max(made // max(groups, 1), 1), *taps)
+        w, back = (
+            values(dtype, made, max(channels // max(groups, 1), 1), *taps),
+            values(dtype, channels, max(made // max(groups, 1), 1), *taps),
+        )
         b = values(dtype, made)
         for x in forms(values(dtype, 2, channels, *sizes)):
-            for more in ((), (1,), (2, 1), ((2,) * n, [1] * n), ([2], 0), (1, "same"), (1, "valid"), (1, -1), (0,), (1, 0, 2), (1, 4, 2), (1.0,)):
+            for more in (
+                (),
+                (1,),
+                (2, 1),
+                ((2,) * n, [1] * n),
+                ([2], 0),
+                (1, "same"),
+                (1, "valid"),
+                (1, -1),
+                (0,),
+                (1, 0, 2),
+                (1, 4, 2),
+                (1.0,),
+            ):
                 alike(plain, x, w, b, *more, groups=groups, **near)
             for more in ((), (2,), (2, 1), (3, 1, 2), ((2,) * n, [1] * n, (1,) * n), (2, 1, 2), (1, 9), (2, 0, -1)):
                 alike(turned, x, back, b, *more, groups=groups, **near)
@@ -151,7 +167,12 @@ def test_large_outer_products_and_dropout():
 
 def test_gradients_of_triangles_and_flips():
     x = values("float64", 4, 3).requires_grad_()
-    for f in (lambda a: fb.tril(a, 1) ** 2, lambda a: fb.triu(a) ** 2, lambda a: a.flip(0) ** 2, lambda a: fb.flip(a, (1, 0)) ** 2):
+    for f in (
+        lambda a: fb.tril(a, 1) ** 2,
+        lambda a: fb.triu(a) ** 2,
+        lambda a: a.flip(0) ** 2,
+        lambda a: fb.flip(a, (1, 0)) ** 2,
+    ):
         assert fb.autograd.gradcheck(f, (x,)) and fb.autograd.gradgradcheck(f, (x,))
 
 
@@ -204,15 +225,22 @@ def test_padding_kernels_are_the_formulas(mode):
 
 
 def test_window_kernels_are_the_formulas():
-    for kernel, stride, pads, dilation in (((3, 3), (1, 1), (0, 0), (1, 1)), ((2, 3), (2, 1), (1, 2), (1, 2)), ((1, 1), (3, 2), (0, 0), (1, 1)),
-                                           ((3, 2), (2, 3), (2, 1), (2, 1)), ((5, 7), (1, 1), (3, 3), (1, 1))):
+    for kernel, stride, pads, dilation in (
+        ((3, 3), (1, 1), (0, 0), (1, 1)),
+        ((2, 3), (2, 1), (1, 2), (1, 2)),
+        ((1, 1), (3, 2), (0, 0), (1, 1)),
+        ((3, 2), (2, 3), (2, 1), (2, 1)),
+        ((5, 7), (1, 1), (3, 3), (1, 1)),
+    ):
         for dtype in ("float32", "float64", "float16", "int64"):
             x = values(dtype, 2, 3, 6, 7).numpy()
             columns = im2col.unfold_windows.kernels["numpy"](x, kernel, stride, pads, dilation)
             np.testing.assert_array_equal(_call.unfold_windows(x, kernel, stride, pads, dilation), columns)
             if dtype in ("float32", "float64"):
                 whole = im2col.fold_windows.kernels["numpy"](columns, (6, 7), kernel, stride, pads, dilation)
-                np.testing.assert_allclose(_call.fold_windows(columns, (6, 7), kernel, stride, pads, dilation), whole, rtol=1e-5, atol=1e-5)
+                np.testing.assert_allclose(
+                    _call.fold_windows(columns, (6, 7), kernel, stride, pads, dilation), whole, rtol=1e-5, atol=1e-5
+                )
     assert _call.unfold_windows(x.transpose(0, 1, 3, 2), kernel, stride, pads, dilation) is NotImplemented
     assert F.fold(fb.zeros(0, 8, 4), (3, 3), 2).shape == (0, 2, 3, 3)
 
@@ -250,9 +278,17 @@ def test_refusals_keep_their_words():
 
 
 IMAGES = {1: [(2, 3, 9), (3, 6), (1, 1, 1)], 2: [(2, 3, 6, 7), (3, 5, 4), (1, 2, 2, 2)], 3: [(1, 2, 4, 5, 6), (2, 4, 4, 4)]}
-WINDOWS = [dict(kernel_size=2), dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=2, stride=1), dict(kernel_size=3, stride=2,
-           ceil_mode=True), dict(kernel_size=2, stride=3, padding=1, ceil_mode=True), dict(kernel_size=0), dict(kernel_size=2, padding=2),
-           dict(kernel_size=50), dict(kernel_size=2, stride=0)]
+WINDOWS = [
+    dict(kernel_size=2),
+    dict(kernel_size=3, stride=2, padding=1),
+    dict(kernel_size=2, stride=1),
+    dict(kernel_size=3, stride=2, ceil_mode=True),
+    dict(kernel_size=2, stride=3, padding=1, ceil_mode=True),
+    dict(kernel_size=0),
+    dict(kernel_size=2, padding=2),
+    dict(kernel_size=50),
+    dict(kernel_size=2, stride=0),
+]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -310,7 +346,14 @@ def test_losses_of_classes(reduction):
                     alike(F.multi_margin_loss, x, t, p, 0.7, reduction=reduction, exact=False)
                 alike(F.multi_margin_loss, x, t, weight=fb.ones(classes), reduction=reduction, exact=False)
             for low in (0, 1, 2):
-                alike(F.multilabel_margin_loss, x, places(classes + 1, rows, classes) - low, reduction=reduction, exact=False, tolerance=1e-5)
+                alike(
+                    F.multilabel_margin_loss,
+                    x,
+                    places(classes + 1, rows, classes) - low,
+                    reduction=reduction,
+                    exact=False,
+                    tolerance=1e-5,
+                )
     for x in forms(values("float32", 4, 3).sigmoid()):
         y = values("float32", 4, 3, seed=7).sigmoid()
         alike(F.binary_cross_entropy, x, y, reduction=reduction, exact=False)
@@ -396,7 +439,9 @@ def test_medians_and_modes(dtype):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_writes_in_place(dtype):
     for shape, count in (((7,), 9), ((5, 3), 4), ((4, 2, 3), 6), ((0, 2), 0), ((3, 0), 2)):
-        for k in ([places(shape[0], count), -1 - places(shape[0], count), places(shape[0], count) + 1] if shape[0] else [places(1, 0)]):
+        for k in (
+            [places(shape[0], count), -1 - places(shape[0], count), places(shape[0], count) + 1] if shape[0] else [places(1, 0)]
+        ):
             for y in (values(dtype, count, *shape[1:], seed=2), values(dtype, *shape[1:], seed=3), values(dtype)):
                 for adds in (False, True):
                     found = []
@@ -483,8 +528,18 @@ def test_places_of_a_grid():
     alike(F.grid_sample, x, grid.float(), align_corners=True)
 
 
-@pytest.mark.parametrize("name,more", [("cauchy_", ()), ("cauchy_", (1.5, 0.3)), ("cauchy_", (0, -1)), ("geometric_", (0.3,)),
-                                       ("geometric_", (1e-9,)), ("geometric_", (0.999,)), ("geometric_", (2,))])
+@pytest.mark.parametrize(
+    "name,more",
+    [
+        ("cauchy_", ()),
+        ("cauchy_", (1.5, 0.3)),
+        ("cauchy_", (0, -1)),
+        ("geometric_", (0.3,)),
+        ("geometric_", (1e-9,)),
+        ("geometric_", (0.999,)),
+        ("geometric_", (2,)),
+    ],
+)
 def test_draws_of_further_distributions(name, more):
     function = getattr(fb.Tensor, name)
     for dtype in ("float32", "float64", "float16"):
@@ -572,7 +627,9 @@ def test_pairs_of_rows_are_the_same_on_any_threads(dtype, rows, width):
             jobs.run("pair_distances_back", x.dtype, rows, 1, (found[-1], g, x, d), (rows, width))
     finally:
         fb.set_num_threads(before)
-    np.testing.assert_allclose(found[0], wanted, rtol=1e-3 if dtype == "float32" else 1e-10, atol=1e-3 if dtype == "float32" else 1e-12)
+    np.testing.assert_allclose(
+        found[0], wanted, rtol=1e-3 if dtype == "float32" else 1e-10, atol=1e-3 if dtype == "float32" else 1e-12
+    )
     for other in found[1:]:
         np.testing.assert_array_equal(found[0], other)
 
@@ -587,7 +644,11 @@ def test_kernels_of_picked_elements():
         np.testing.assert_array_equal(_call.spread(one, k, dim, size), indexing.spread.kernels["numpy"](one, k, dim, size))
         assert _call.spread(x, k + size, dim, size) is NotImplemented
     odd = fb.tensor(np.random.default_rng(0).standard_normal((2, 2, 9, 8))).requires_grad_()
-    for window in (dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=2, dilation=2), dict(kernel_size=(3, 2), stride=(1, 2))):
+    for window in (
+        dict(kernel_size=3, stride=2, padding=1),
+        dict(kernel_size=2, dilation=2),
+        dict(kernel_size=(3, 2), stride=(1, 2)),
+    ):
         values_, places_ = F.max_pool2d(odd, **window, return_indices=True)
         assert fb.equal(odd.flatten(2).gather(2, places_.flatten(2)).reshape(values_.shape), values_)
 
@@ -615,24 +676,59 @@ def test_resized_images(mode):
         for dtype in (*FLOATS, "uint8", "int64"):
             for x in forms(values(dtype, *shape)) if dtype == "float32" else (values(dtype, *shape),):
                 n = len(shape) - 2
-                for how in (dict(size=3), dict(size=(14, 9, 4)[:n]), dict(size=list(shape[2:])), dict(size=0), dict(scale_factor=2),
-                            dict(scale_factor=0.5), dict(scale_factor=1.7), dict(scale_factor=(1.0, 2.3, 0.6)[:n]), dict(scale_factor=-1.0),
-                            dict(scale_factor=1.7, recompute_scale_factor=True), dict(), dict(size=2, scale_factor=2.0), dict(size=(1,) * n)):
+                for how in (
+                    dict(size=3),
+                    dict(size=(14, 9, 4)[:n]),
+                    dict(size=list(shape[2:])),
+                    dict(size=0),
+                    dict(scale_factor=2),
+                    dict(scale_factor=0.5),
+                    dict(scale_factor=1.7),
+                    dict(scale_factor=(1.0, 2.3, 0.6)[:n]),
+                    dict(scale_factor=-1.0),
+                    dict(scale_factor=1.7, recompute_scale_factor=True),
+                    dict(),
+                    dict(size=2, scale_factor=2.0),
+                    dict(size=(1,) * n),
+                ):
                     for align in ({}, {"align_corners": True}, {"align_corners": False}):
                         alike(F.interpolate, x, mode=mode, **how, **align, exact=False, tolerance=1e-5)
 
 
 def test_attention_and_rows_that_are_looked_up():
-    for shapes in (((1, 2, 5, 8), (1, 2, 7, 8)), ((2, 1, 64, 16), (2, 1, 64, 16)), ((1, 4, 1, 16), (1, 4, 32, 16)), ((2, 3, 4), (2, 5, 4)),
-                   ((1, 4, 3, 8), (1, 2, 3, 8)), ((0, 2, 3, 4), (0, 2, 3, 4)), ((1, 1, 130, 8), (1, 1, 100, 8)), ((1, 1, 3, 4), (1, 1, 3, 5))):
+    for shapes in (
+        ((1, 2, 5, 8), (1, 2, 7, 8)),
+        ((2, 1, 64, 16), (2, 1, 64, 16)),
+        ((1, 4, 1, 16), (1, 4, 32, 16)),
+        ((2, 3, 4), (2, 5, 4)),
+        ((1, 4, 3, 8), (1, 2, 3, 8)),
+        ((0, 2, 3, 4), (0, 2, 3, 4)),
+        ((1, 1, 130, 8), (1, 1, 100, 8)),
+        ((1, 1, 3, 4), (1, 1, 3, 5)),
+    ):
         for dtype in ("float32", "float64", "float16"):
             for q in forms(values(dtype, *shapes[0]) / 4):
                 k, v = values(dtype, *shapes[1], seed=2) / 4, values(dtype, *shapes[1], seed=3)
-                for more in ({}, {"is_causal": True}, {"scale": 0.3}, {"enable_gqa": True}, {"attn_mask": values(dtype, shapes[0][-2], shapes[1][-2])}):
+                for more in (
+                    {},
+                    {"is_causal": True},
+                    {"scale": 0.3},
+                    {"enable_gqa": True},
+                    {"attn_mask": values(dtype, shapes[0][-2], shapes[1][-2])},
+                ):
                     alike(F.scaled_dot_product_attention, q, k, v, **more, exact=False, tolerance=1e-5)
     for dtype in FLOATS:
         for w in forms(values(dtype, 6, 3)):
-            for k in (places(6, 4), places(6, 2, 5), fb.tensor(3), places(6, 4).int(), places(6, 8)[::2], places(6, 0), fb.tensor([6]), fb.tensor([-1])):
+            for k in (
+                places(6, 4),
+                places(6, 2, 5),
+                fb.tensor(3),
+                places(6, 4).int(),
+                places(6, 8)[::2],
+                places(6, 0),
+                fb.tensor([6]),
+                fb.tensor([-1]),
+            ):
                 alike(F.embedding, k, w)
                 alike(F.embedding, k, w, 1)
                 alike(F.embedding, k, w, padding_idx=9)
@@ -675,7 +771,7 @@ def test_gradients_of_the_vectors_of_group_norm():
 def test_sorting_of_few(dtype):
     for shape in ((60,), (8, 9), (3, 4, 5), (1, 50), (50, 1), (0, 3), ()):
         x = values(dtype, *shape)
-        x = x.round() if x.is_floating_point() else x                   # (some tie)
+        x = x.round() if x.is_floating_point() else x  # (some tie)
         for y in forms(x):
             for dim in range(-1, max(len(shape) - 1, 0)):
                 for flag in (False, True):

@@ -37,7 +37,7 @@ def first(x):
 
 def gradients(function, tensors, g, again):
     leaves = [t.detach().clone().requires_grad_() for t in tensors]
-    passed = [t * 1 for t in leaves]            # (a leaf's gradient would be laid out as the leaf is)
+    passed = [t * 1 for t in leaves]  # (a leaf's gradient would be laid out as the leaf is)
     for t in passed:
         t.retain_grad()
     out = first(function(*passed))
@@ -58,7 +58,7 @@ def check(function, *tensors, what="", plain=None):
     shape = first(function(*tensors)).shape
     dtype = first(function(*tensors)).dtype
     kind = str(dtype).split(".")[1]
-    for g in (forms(shape, kind) if dtype.is_floating_point else [None]):
+    for g in forms(shape, kind) if dtype.is_floating_point else [None]:
         out, quick = gradients(function, tensors, g, False)
         general, wanted = gradients(plain or function, tensors, g, True)
         near(out, general, what)
@@ -80,13 +80,25 @@ def test_reductions(name, dtype):
 
                 def call(f, x, dim=dim, keepdim=keepdim, norm=norm):
                     return f(x, int(name[-1]), dim, keepdim) if norm else f(x, dim, keepdim=keepdim)
-                check(lambda x, public=public, call=call: call(public, x), x, what=(name, shape, dim, keepdim),
-                      plain=lambda x, public=public, call=call: call(public.__wrapped__, x))
+
+                check(
+                    lambda x, public=public, call=call: call(public, x),
+                    x,
+                    what=(name, shape, dim, keepdim),
+                    plain=lambda x, public=public, call=call: call(public.__wrapped__, x),
+                )
 
 
 @pytest.mark.parametrize("name", ["logsumexp", "norm", "std", "max", "prod", "nansum"])
 def test_reductions_of_odd_numbers(name):
-    rows = ([0.0, 0.0, 0.0], [np.inf, 1.0, 2.0], [-np.inf, -np.inf, -np.inf], [np.nan, 1.0, 2.0], [-np.inf, 0.0, 1.0], [2.0, 2.0, 2.0])
+    rows = (
+        [0.0, 0.0, 0.0],
+        [np.inf, 1.0, 2.0],
+        [-np.inf, -np.inf, -np.inf],
+        [np.nan, 1.0, 2.0],
+        [-np.inf, 0.0, 1.0],
+        [2.0, 2.0, 2.0],
+    )
     for row in rows:
         x = fb.tensor([row, [1.0, 2.0, 3.0]])
         public = getattr(fb, name)
@@ -120,8 +132,11 @@ def test_indexing(dtype):
     i, j = places(5, 2, 3), places(4, 2, 3, seed=2)
     check(lambda t: t[i], table, plain=lambda t: general(t, (i,), (0,)))
     check(lambda t: t[i, j], table, plain=lambda t: general(t, (i, j), (0, 1)))
-    check(lambda t: t[(table > 0)[:, :, 0]], table,
-          plain=lambda t: general(t, tuple((table > 0)[:, :, 0].nonzero(as_tuple=True)), (0, 1)))
+    check(
+        lambda t: t[(table > 0)[:, :, 0]],
+        table,
+        plain=lambda t: general(t, tuple((table > 0)[:, :, 0].nonzero(as_tuple=True)), (0, 1)),
+    )
 
 
 def test_an_index_that_is_written_to_is_missed():
@@ -145,21 +160,41 @@ def test_indices_out_of_range():
 def test_norms(dtype):
     for shape, own in (((5, 4), (4,)), ((2, 3, 4), (3, 4)), ((2, 3, 4), (4,)), ((1, 1), (1,))):
         x, w, v = values(dtype, *shape), values(dtype, *own), values(dtype, *own, seed=3)
-        check(lambda x, w, v, own=own: F.layer_norm(x, own, w, v), x, w, v, what=shape,
-              plain=lambda x, w, v, own=own: F.layer_norm.__wrapped__(x, own, w, v))
+        check(
+            lambda x, w, v, own=own: F.layer_norm(x, own, w, v),
+            x,
+            w,
+            v,
+            what=shape,
+            plain=lambda x, w, v, own=own: F.layer_norm.__wrapped__(x, own, w, v),
+        )
         check(lambda x, own=own: F.layer_norm(x, own), x, plain=lambda x, own=own: F.layer_norm.__wrapped__(x, own))
     if dtype != "float32":
         return
     for shape in ((4, 6), (2, 6, 3), (2, 6, 3, 2)):
         x, w, v = values(dtype, *shape), values(dtype, 6), values(dtype, 6, seed=3)
         m, q = values(dtype, 6, seed=4), values(dtype, 6, seed=5).abs()
-        for f in (lambda f, x, w, v: f(x, 3, w, v), ):
-            check(lambda x, w, v, f=f: f(F.group_norm, x, w, v), x, w, v, plain=lambda x, w, v, f=f: f(F.group_norm.__wrapped__, x, w, v))
+        for f in (lambda f, x, w, v: f(x, 3, w, v),):
+            check(
+                lambda x, w, v, f=f: f(F.group_norm, x, w, v),
+                x,
+                w,
+                v,
+                plain=lambda x, w, v, f=f: f(F.group_norm.__wrapped__, x, w, v),
+            )
         for training in (True, False):
-            check(lambda x, w, v, t=training: F.batch_norm(x, m.clone(), q.clone(), w, v, t), x, w, v,
-                  plain=lambda x, w, v, t=training: F.batch_norm.__wrapped__(x, m.clone(), q.clone(), w, v, t))
-            check(lambda x, t=training: F.batch_norm(x, m.clone(), q.clone(), None, None, t), x,
-                  plain=lambda x, t=training: F.batch_norm.__wrapped__(x, m.clone(), q.clone(), None, None, t))
+            check(
+                lambda x, w, v, t=training: F.batch_norm(x, m.clone(), q.clone(), w, v, t),
+                x,
+                w,
+                v,
+                plain=lambda x, w, v, t=training: F.batch_norm.__wrapped__(x, m.clone(), q.clone(), w, v, t),
+            )
+            check(
+                lambda x, t=training: F.batch_norm(x, m.clone(), q.clone(), None, None, t),
+                x,
+                plain=lambda x, t=training: F.batch_norm.__wrapped__(x, m.clone(), q.clone(), None, None, t),
+            )
 
 
 def test_the_running_moments_of_recorded_calls():
@@ -174,24 +209,54 @@ def test_the_running_moments_of_recorded_calls():
 def test_transforms():
     for shape in ((10,), (4, 6), (3, 4, 5), (2, 9)):
         x = values("float32", *shape)
-        for name, *args in (("fft",), ("ifft",), ("fft2",), ("ifft2",), ("fftn",), ("ifftn",), ("rfft",), ("rfft2",), ("rfftn",),
-                            ("fft", None, 0), ("fftn", None, (0,)), ("fft", None, -1)):
+        for name, *args in (
+            ("fft",),
+            ("ifft",),
+            ("fft2",),
+            ("ifft2",),
+            ("fftn",),
+            ("ifftn",),
+            ("rfft",),
+            ("rfft2",),
+            ("rfftn",),
+            ("fft", None, 0),
+            ("fftn", None, (0,)),
+            ("fft", None, -1),
+        ):
             if name.endswith("2") and len(shape) < 2:
                 continue
             f = getattr(fb.fft, name)
             for y in [x] if name.startswith("r") else [x, fb.complex(x, x.flip(0))]:
-                check(lambda y, f=f, args=args: f(y, *args), y, what=(name, shape),
-                      plain=lambda y, f=f, args=args: f.__wrapped__(y, *args))
+                check(
+                    lambda y, f=f, args=args: f(y, *args),
+                    y,
+                    what=(name, shape),
+                    plain=lambda y, f=f, args=args: f.__wrapped__(y, *args),
+                )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_products(dtype):
-    for equation, left, right in (("bij,bkj->bik", (2, 3, 4), (2, 5, 4)), ("i,j->ij", (3,), (4,)), ("ij,jk->ik", (3, 4), (4, 5)),
-                                  ("ij, jk -> ki", (3, 4), (4, 5)), ("i,i->", (5,), (5,)), ("bi,bi->b", (3, 4), (3, 4)),
-                                  ("bi,bj->bij", (3, 4), (3, 2)), ("i,i->i", (5,), (5,)), ("ij,i->j", (3, 4), (3,)),
-                                  ("ij,k->ik", (3, 4), (2,)), ("ij,ij->i", (3, 1), (3, 4))):
-        check(lambda x, y, e=equation: fb.einsum(e, x, y), values(dtype, *left), values(dtype, *right, seed=2), what=equation,
-              plain=lambda x, y, e=equation: fb.einsum.__wrapped__(e, x, y))
+    for equation, left, right in (
+        ("bij,bkj->bik", (2, 3, 4), (2, 5, 4)),
+        ("i,j->ij", (3,), (4,)),
+        ("ij,jk->ik", (3, 4), (4, 5)),
+        ("ij, jk -> ki", (3, 4), (4, 5)),
+        ("i,i->", (5,), (5,)),
+        ("bi,bi->b", (3, 4), (3, 4)),
+        ("bi,bj->bij", (3, 4), (3, 2)),
+        ("i,i->i", (5,), (5,)),
+        ("ij,i->j", (3, 4), (3,)),
+        ("ij,k->ik", (3, 4), (2,)),
+        ("ij,ij->i", (3, 1), (3, 4)),
+    ):
+        check(
+            lambda x, y, e=equation: fb.einsum(e, x, y),
+            values(dtype, *left),
+            values(dtype, *right, seed=2),
+            what=equation,
+            plain=lambda x, y, e=equation: fb.einsum.__wrapped__(e, x, y),
+        )
     a, b = values(dtype, 3, 4), values(dtype, 4, 5)
     check(lambda x, y: fb.tensordot(x, y, 1), a, b, plain=lambda x, y: fb.tensordot.__wrapped__(x, y, 1))
     check(lambda x, y: fb.kron(x, y), a, b, plain=fb.kron.__wrapped__)
@@ -201,10 +266,15 @@ def test_products(dtype):
 @pytest.mark.parametrize("reduce", ["amax", "amin"])
 def test_extremes_at_places(reduce):
     for shape, index, d in (((6,), (9,), 0), ((4, 3), (5, 3), 0), ((4, 3), (4, 2), 1)):
-        x, y = values("float32", *shape).round(), values("float32", *index, seed=7).round()         # (some tie)
+        x, y = values("float32", *shape).round(), values("float32", *index, seed=7).round()  # (some tie)
         k = places(shape[d], *index)
-        check(lambda x, y, d=d, k=k: x.scatter_reduce(d, k, y, reduce), x, y, what=(shape, d),
-              plain=lambda x, y, d=d, k=k: fb.scatter_reduce.__wrapped__(x, d, k, y, reduce))
+        check(
+            lambda x, y, d=d, k=k: x.scatter_reduce(d, k, y, reduce),
+            x,
+            y,
+            what=(shape, d),
+            plain=lambda x, y, d=d, k=k: fb.scatter_reduce.__wrapped__(x, d, k, y, reduce),
+        )
     with pytest.raises(RuntimeError):
         fb.randn(3).scatter_reduce(0, fb.tensor([3]), fb.ones(1), reduce)
 
@@ -215,18 +285,34 @@ def test_convolutions(dtype):
         x, w, b = values(dtype, 2, 4, *sizes), values(dtype, 6, 2, *taps, seed=2), values(dtype, 6, seed=3)
         for name, weight in ((f"conv{n}d", w), (f"conv_transpose{n}d", values(dtype, 4, 3, *taps, seed=2))):
             f = getattr(F, name)
-            check(lambda x, w, b, f=f: f(x, w, b, 2, 1, groups=2), x, weight, b, what=name,
-                  plain=lambda x, w, b, f=f: f.__wrapped__(x, w, b, 2, 1, groups=2))
-            check(lambda x, w, f=f: f(x, w, groups=2), x, weight, what=name, plain=lambda x, w, f=f: f.__wrapped__(x, w, groups=2))
+            check(
+                lambda x, w, b, f=f: f(x, w, b, 2, 1, groups=2),
+                x,
+                weight,
+                b,
+                what=name,
+                plain=lambda x, w, b, f=f: f.__wrapped__(x, w, b, 2, 1, groups=2),
+            )
+            check(
+                lambda x, w, f=f: f(x, w, groups=2), x, weight, what=name, plain=lambda x, w, f=f: f.__wrapped__(x, w, groups=2)
+            )
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention(causal):
-    for q, k, v in (((1, 4, 1, 16), (1, 4, 32, 16), (1, 4, 32, 16)), ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6)), ((1, 1, 60, 3), (1, 1, 60, 3), (1, 1, 60, 2))):
+    for q, k, v in (
+        ((1, 4, 1, 16), (1, 4, 32, 16), (1, 4, 32, 16)),
+        ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6)),
+        ((1, 1, 60, 3), (1, 1, 60, 3), (1, 1, 60, 2)),
+    ):
         tensors = [values("float32", *shape, seed=s) for s, shape in enumerate((q, k, v))]
-        check(lambda *t: F.scaled_dot_product_attention(*t, is_causal=causal), *tensors, what=(q, k, v),
-              plain=lambda *t: F.scaled_dot_product_attention.__wrapped__(*t, is_causal=causal))
-        for leads in range(3):                # some of them without a gradient
+        check(
+            lambda *t: F.scaled_dot_product_attention(*t, is_causal=causal),
+            *tensors,
+            what=(q, k, v),
+            plain=lambda *t: F.scaled_dot_product_attention.__wrapped__(*t, is_causal=causal),
+        )
+        for leads in range(3):  # some of them without a gradient
             x = [t.clone().requires_grad_(j == leads) for j, t in enumerate(tensors)]
             y = [t.clone().requires_grad_(j == leads) for j, t in enumerate(tensors)]
             F.scaled_dot_product_attention(*x, is_causal=causal).square().sum().backward()
@@ -236,12 +322,25 @@ def test_attention(causal):
 
 
 def test_windows_added_back():
-    for shape, d, size, step in (((9,), 0, 4, 2), ((3, 11), 1, 3, 4), ((11, 3), 0, 5, 1), ((2, 8, 3), 1, 8, 3), ((4, 4), 1, 1, 1)):
+    for shape, d, size, step in (
+        ((9,), 0, 4, 2),
+        ((3, 11), 1, 3, 4),
+        ((11, 3), 0, 5, 1),
+        ((2, 8, 3), 1, 8, 3),
+        ((4, 4), 1, 1, 1),
+    ):
         for dtype in FLOATS:
-            check(lambda x, d=d, size=size, step=step: x.unfold(d, size, step), values(dtype, *shape), what=(shape, d, size, step))
+            check(
+                lambda x, d=d, size=size, step=step: x.unfold(d, size, step), values(dtype, *shape), what=(shape, d, size, step)
+            )
             windows = values(dtype, *shape).unfold(d, size, step)
             found = OPS["unfold_backward"](shape, windows, d, size, step)
-            np.testing.assert_allclose(numbers(found), OPS["unfold_backward"].kernels["numpy"](shape, numbers(windows), d, size, step), rtol=3e-2, atol=6e-2)
+            np.testing.assert_allclose(
+                numbers(found),
+                OPS["unfold_backward"].kernels["numpy"](shape, numbers(windows), d, size, step),
+                rtol=3e-2,
+                atol=6e-2,
+            )
 
 
 def test_orthogonal_factors():
@@ -269,14 +368,29 @@ def test_orthogonal_factors():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_maxima_of_windows(dtype):
-    for shape, sizes in (((2, 3, 7), (3,)), ((2, 3, 5, 7), (3, 4)), ((1, 2, 4, 4), (2, 2)), ((2, 2, 5, 4, 6), (2, 3, 5)), ((3, 5, 6), (1, 1))):
+    for shape, sizes in (
+        ((2, 3, 7), (3,)),
+        ((2, 3, 5, 7), (3, 4)),
+        ((1, 2, 4, 4), (2, 2)),
+        ((2, 2, 5, 4, 6), (2, 3, 5)),
+        ((3, 5, 6), (1, 1)),
+    ):
         n = len(sizes)
-        check(lambda x, n=n, sizes=sizes: getattr(F, f"adaptive_max_pool{n}d")(x, sizes), values(dtype, *shape), what=(shape, sizes))
+        check(
+            lambda x, n=n, sizes=sizes: getattr(F, f"adaptive_max_pool{n}d")(x, sizes), values(dtype, *shape), what=(shape, sizes)
+        )
         if n > 1:
             room = [max(m - 2, 1) for m in shape[-n:]]
-            drawn = fb.rand(*((1,) if len(shape) == n + 1 else shape[:1]), shape[-n - 1], n, generator=fb.Generator().manual_seed(1))
-            check(lambda x, n=n, room=room, drawn=drawn: getattr(F, f"fractional_max_pool{n}d")(x, 2, room, _random_samples=drawn.to(x.dtype)),
-                  values(dtype, *shape), what=(shape, room))
+            drawn = fb.rand(
+                *((1,) if len(shape) == n + 1 else shape[:1]), shape[-n - 1], n, generator=fb.Generator().manual_seed(1)
+            )
+            check(
+                lambda x, n=n, room=room, drawn=drawn: getattr(F, f"fractional_max_pool{n}d")(
+                    x, 2, room, _random_samples=drawn.to(x.dtype)
+                ),
+                values(dtype, *shape),
+                what=(shape, room),
+            )
 
 
 def test_running_logsumexp():
@@ -305,7 +419,9 @@ def test_dropout_draws_the_same(name):
                         continue
                     if tracked:
                         out.sum().backward()
-                    told.append((out.detach().numpy().tobytes(), x.grad.numpy().tobytes() if tracked else None, fb.rand(1).item()))
+                    told.append(
+                        (out.detach().numpy().tobytes(), x.grad.numpy().tobytes() if tracked else None, fb.rand(1).item())
+                    )
                 assert told[0] == told[1], (shape, p, tracked)
 
 
@@ -336,15 +452,23 @@ def test_hooks_and_versions_of_outputs():
 
 def test_the_native_step_is_taken():
     """What these calls would do in Python is not asked."""
-    names = [("logsumexp", lambda x: x.logsumexp(1)), ("std", lambda x: x.std(1)), ("norm", lambda x: x.norm(2.0, 1)),
-             ("max_dim", lambda x: x.max(1)[0]), ("index", lambda x: x[fb.tensor([1, 2])]), ("cross", lambda x: fb.cross(x, x, dim=1)),
-             ("contract", lambda x: fb.einsum("ij,kj->ik", x, x)),
-             ("layer_norm", lambda x: F.layer_norm(x, (3,))), ("group_norm", lambda x: F.group_norm(x, 1)),
-             ("batch_norm", lambda x: F.batch_norm(x, fb.zeros(3), fb.ones(3), None, None, True)), ("kron", lambda x: fb.kron(x, x)),
-             ("attention", lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3)),
-             ("adaptive_max_pool", lambda x: F.adaptive_max_pool1d(x, 2)),
-             ("fractional_max", lambda x: F.fractional_max_pool2d(x[None], 2, 2)[0]),
-             ("scatter_extreme", lambda x: x.scatter_reduce(0, fb.zeros(3, 3, dtype=fb.int64), x, "amax"))]
+    names = [
+        ("logsumexp", lambda x: x.logsumexp(1)),
+        ("std", lambda x: x.std(1)),
+        ("norm", lambda x: x.norm(2.0, 1)),
+        ("max_dim", lambda x: x.max(1)[0]),
+        ("index", lambda x: x[fb.tensor([1, 2])]),
+        ("cross", lambda x: fb.cross(x, x, dim=1)),
+        ("contract", lambda x: fb.einsum("ij,kj->ik", x, x)),
+        ("layer_norm", lambda x: F.layer_norm(x, (3,))),
+        ("group_norm", lambda x: F.group_norm(x, 1)),
+        ("batch_norm", lambda x: F.batch_norm(x, fb.zeros(3), fb.ones(3), None, None, True)),
+        ("kron", lambda x: fb.kron(x, x)),
+        ("attention", lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3)),
+        ("adaptive_max_pool", lambda x: F.adaptive_max_pool1d(x, 2)),
+        ("fractional_max", lambda x: F.fractional_max_pool2d(x[None], 2, 2)[0]),
+        ("scatter_extreme", lambda x: x.scatter_reduce(0, fb.zeros(3, 3, dtype=fb.int64), x, "amax")),
+    ]
     for name, f in names:
         x = values("float32", 3, 3).requires_grad_()
         out = f(x)

@@ -36,12 +36,28 @@ def near(a, b, context, tolerance=2e-5):
     np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=str(context))
 
 
-RECORDS = (losses.nll_loss, losses.cross_entropy, losses.loss_slope, losses.nll_loss_backward, losses.cross_entropy_backward,
-           losses.huber_loss, losses.smooth_l1_loss, losses.soft_margin_loss, losses.binary_cross_entropy,
-           losses.binary_cross_entropy_with_logits, margins.multi_margin_loss, margins.multi_margin_loss_backward,
-           margins.multilabel_margin_loss, margins.multilabel_margin_loss_backward, margins.multilabel_margin_rows,
-           margins.multilabel_margin_rows_backward, distances.row_distance,
-           distances.row_distance_backward, distances.cosine_similarity, distances.cosine_similarity_backward)
+RECORDS = (
+    losses.nll_loss,
+    losses.cross_entropy,
+    losses.loss_slope,
+    losses.nll_loss_backward,
+    losses.cross_entropy_backward,
+    losses.huber_loss,
+    losses.smooth_l1_loss,
+    losses.soft_margin_loss,
+    losses.binary_cross_entropy,
+    losses.binary_cross_entropy_with_logits,
+    margins.multi_margin_loss,
+    margins.multi_margin_loss_backward,
+    margins.multilabel_margin_loss,
+    margins.multilabel_margin_loss_backward,
+    margins.multilabel_margin_rows,
+    margins.multilabel_margin_rows_backward,
+    distances.row_distance,
+    distances.row_distance_backward,
+    distances.cosine_similarity,
+    distances.cosine_similarity_backward,
+)
 
 
 def formulas():
@@ -72,7 +88,9 @@ def derived(function, leaves, kw, tracked):
     wanted = [leaves[k] for k in tracked]
     grads = fb.autograd.grad(loss, wanted, seed, create_graph=True)
     moving = [g for g in grads if g.requires_grad]
-    seconds = fb.autograd.grad([(g * g).sum() for g in moving], wanted, allow_unused=True, materialize_grads=True) if moving else ()
+    seconds = (
+        fb.autograd.grad([(g * g).sum() for g in moving], wanted, allow_unused=True, materialize_grads=True) if moving else ()
+    )
     return [loss, *grads, *seconds]
 
 
@@ -99,8 +117,18 @@ def test_losses_of_classes(reduction, dtype):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_margins(reduction):
     odd = fb.tensor([[float("nan"), 1.0, float("inf"), 2.0], [1.0, float("inf"), float("-inf"), float("inf")]])
-    for x in (values(1, 1), values(6, 5), values(20, 9), odd, values(4, 3, dtype="float64"), values(0, 3), values(4),
-              values(3, 40), values(2, 70, dtype="float64"), values(5, 6).t()):
+    for x in (
+        values(1, 1),
+        values(6, 5),
+        values(20, 9),
+        odd,
+        values(4, 3, dtype="float64"),
+        values(0, 3),
+        values(4),
+        values(3, 40),
+        values(2, 70, dtype="float64"),
+        values(5, 6).t(),
+    ):
         classes = x.shape[-1]
         t = places(0, classes, *x.shape[:-1])
         for p, margin in itertools.product((1, 2), (1.0, 0.3, -0.5, 2)):
@@ -118,7 +146,7 @@ def by_label(x, target, g):
     """Losses of rows and the gradient of the scores, one pair after the other."""
     losses, slopes = np.zeros(len(x), x.dtype), np.zeros_like(x)
     for row, labels in enumerate(target):
-        labels = [n for n in labels[:np.argmax(np.append(labels, -1) < 0)] if n < x.shape[1]]
+        labels = [n for n in labels[: np.argmax(np.append(labels, -1) < 0)] if n < x.shape[1]]
         others = [n for n in range(x.shape[1]) if n not in labels]
         for label in labels:
             gaps = 1 - x[row, label] + x[row, others]
@@ -135,8 +163,8 @@ def test_labels_of_rows(dtype, classes):
     x, g = values(5, classes, dtype=dtype).numpy(), np.array([1, -2, np.inf, np.nan, 0], dtype)
     x[1, ::3], x[2, ::4], x[3, 0] = np.nan, np.inf, -np.inf
     target = places(0, classes, 5, classes).numpy()
-    target[:4, min(9, classes):], target[1, 1:2], target[2, classes // 3:] = -1, target[1, 0], -7
-    target[3, :1], target[4, classes // 2:] = classes + 2, 1 << 40
+    target[:4, min(9, classes) :], target[1, 1:2], target[2, classes // 3 :] = -1, target[1, 0], -7
+    target[3, :1], target[4, classes // 2 :] = classes + 2, 1 << 40
     with np.errstate(invalid="ignore"):
         losses, slopes = by_label(x, target, g)
     args = (fb.tensor(x), fb.tensor(target))
@@ -150,8 +178,15 @@ def test_labels_of_rows(dtype, classes):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_losses_of_pairs(reduction):
     special = fb.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 40.0, -40.0, 200.0, -200.0, 1e-30])
-    for x, y in ((values(7), values(7, seed=3)), (values(3, 5), values(3, 5, seed=3)), (special, special.flip(0)), (values(), values()),
-                 (values(4, dtype="float64"), values(4, dtype="float64", seed=3)), (values(4, 3).t(), values(3, 4)), (values(0), values(0))):
+    for x, y in (
+        (values(7), values(7, seed=3)),
+        (values(3, 5), values(3, 5, seed=3)),
+        (special, special.flip(0)),
+        (values(), values()),
+        (values(4, dtype="float64"), values(4, dtype="float64", seed=3)),
+        (values(4, 3).t(), values(3, 4)),
+        (values(0), values(0)),
+    ):
         kw = dict(reduction=reduction)
         for tracked in ((0,), (1,), (0, 1)):
             for bound in (1.0, 0.3, 2):
@@ -174,10 +209,19 @@ def test_losses_of_pairs(reduction):
 def test_rows_side_by_side():
     same = values(3, 4)
     zero = values(3, 4) * fb.tensor([[0.0], [1.0], [1e-9]])
-    for x, y in ((values(5, 7), values(5, 7, seed=2)), (values(2, 3, 20), values(2, 3, 20, seed=2)), (values(9), values(9, seed=2)),
-                 (values(4, 1), values(4, 1, seed=2)), (same, same), (zero, values(3, 4, seed=2)), (values(4, 5), values(5)),
-                 (values(3, 4, dtype="float64"), values(3, 4, dtype="float64", seed=2)), (values(4, 3).t(), values(3, 4)),
-                 (values(3, 4, dtype="float16"), values(3, 4, dtype="float16", seed=2)), (values(3, 4) * 1e20, values(3, 4))):
+    for x, y in (
+        (values(5, 7), values(5, 7, seed=2)),
+        (values(2, 3, 20), values(2, 3, 20, seed=2)),
+        (values(9), values(9, seed=2)),
+        (values(4, 1), values(4, 1, seed=2)),
+        (same, same),
+        (zero, values(3, 4, seed=2)),
+        (values(4, 5), values(5)),
+        (values(3, 4, dtype="float64"), values(3, 4, dtype="float64", seed=2)),
+        (values(4, 3).t(), values(3, 4)),
+        (values(3, 4, dtype="float16"), values(3, 4, dtype="float16", seed=2)),
+        (values(3, 4) * 1e20, values(3, 4)),
+    ):
         tolerance = 5e-3 if x.dtype is fb.float16 else 1e-4
         for tracked in ((0,), (1,), (0, 1)):
             for kw in ({}, {"p": 2, "eps": 0.1}, {"p": 1}, {"keepdim": True}):
@@ -192,7 +236,7 @@ def test_values_that_are_nan_stay_so():
     x, y = fb.tensor([float("nan"), 1.0, float("inf")], requires_grad=True), fb.tensor([1.0, float("nan"), 0.5])
     for f in (F.huber_loss, F.smooth_l1_loss, F.soft_margin_loss, F.binary_cross_entropy_with_logits):
         loss = f(x, y, reduction="none")
-        grad, = fb.autograd.grad(loss.sum(), x)
+        (grad,) = fb.autograd.grad(loss.sum(), x)
         assert loss[:2].isnan().all() and grad[:2].isnan().all(), f.__name__
 
 
@@ -200,7 +244,7 @@ def test_the_slope_of_a_distance_is_zero_at_nan():
     """Of a gradient in memory of its own, which the kernel takes, and of an expanded one, which the formula does."""
     x, y = fb.tensor([float("nan"), 1.0, float("inf")], requires_grad=True), fb.tensor([1.0, float("nan"), 0.5])
     for g in (fb.ones(3), fb.ones(1).expand(3)):
-        grad, = fb.autograd.grad(F.smooth_l1_loss(x, y, reduction="none", beta=0.0), x, g)
+        (grad,) = fb.autograd.grad(F.smooth_l1_loss(x, y, reduction="none", beta=0.0), x, g)
         assert grad.tolist() == [0, 0, 1]
 
 

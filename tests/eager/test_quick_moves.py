@@ -11,8 +11,10 @@ def checked(function, by_hand, x):
     for f, told in ((function, found), (by_hand, wanted)):
         leaf = x.detach().clone().requires_grad_()
         out = f(leaf)
-        grad, = fb.autograd.grad((out * out * fb.arange(1.0, out.numel() + 1).reshape(out.shape)).sum(), leaf, create_graph=True)
-        second, = fb.autograd.grad((grad * grad).sum(), leaf)
+        (grad,) = fb.autograd.grad(
+            (out * out * fb.arange(1.0, out.numel() + 1).reshape(out.shape)).sum(), leaf, create_graph=True
+        )
+        (second,) = fb.autograd.grad((grad * grad).sum(), leaf)
         told += [out, grad, second, f(x)]
     assert found[0].is_contiguous() == found[3].is_contiguous()
     for a, b in zip(found, wanted, strict=True):
@@ -23,7 +25,7 @@ def checked(function, by_hand, x):
 def test_pixels_and_channels():
     def up(x, r):
         n, c, h, w = x.shape
-        return x.reshape(n, c // r ** 2, r, r, h, w).permute(0, 1, 4, 2, 5, 3).reshape(n, c // r ** 2, h * r, w * r)
+        return x.reshape(n, c // r**2, r, r, h, w).permute(0, 1, 4, 2, 5, 3).reshape(n, c // r**2, h * r, w * r)
 
     def down(x, r):
         n, c, h, w = x.shape
@@ -33,7 +35,11 @@ def test_pixels_and_channels():
         n, c, h, w = x.shape
         return x.reshape(n, g, c // g, h, w).transpose(1, 2).reshape(n, c, h, w)
 
-    for x in (fb.randn(2, 36, 6, 12), fb.randn(6, 36, 12, 2).transpose(0, 3), fb.randn(2, 36, 6, 12).to(memory_format=fb.channels_last)):
+    for x in (
+        fb.randn(2, 36, 6, 12),
+        fb.randn(6, 36, 12, 2).transpose(0, 3),
+        fb.randn(2, 36, 6, 12).to(memory_format=fb.channels_last),
+    ):
         for r in (1, 2, 3, 6):
             checked(lambda x, r=r: F.pixel_shuffle(x, r), lambda x, r=r: up(x, r).contiguous(), x)
             checked(lambda x, r=r: F.channel_shuffle(x, r), lambda x, r=r: mixed(x, r).contiguous(), x)
@@ -49,11 +55,13 @@ def test_pixels_and_channels():
 def test_diagonals_and_rolls():
     for x in (fb.randn(4), fb.randn(2, 3), fb.randn(3, 2).t(), fb.randn(1)):
         for offset in (0, 1, -2):
+
             def by_hand(x, offset=offset):
                 n = x.shape[-1] + abs(offset)
                 rows, columns = fb.arange(x.shape[-1]) + max(-offset, 0), fb.arange(x.shape[-1]) + max(offset, 0)
                 before = [fb.arange(m).unsqueeze(-1) for m in x.shape[:-1]]
                 return x.new_zeros(*x.shape[:-1], n, n).index_put((*before, rows, columns), x)
+
             checked(lambda x, offset=offset: fb.diag_embed(x, offset), by_hand, x)
     assert fb.diag_embed(fb.randn(2, 3), 0, 0, 2).shape == (3, 2, 3)
     for x in (fb.randn(7), fb.randn(3, 4), fb.randn(4, 3).t(), fb.randn(2, 3, 4)):
@@ -69,6 +77,6 @@ def test_diagonals_and_rolls():
                 if tracked:
                     seed = fb.randn(*x.shape)
                     back = tuple(-n for n in shifts) if isinstance(shifts, tuple) else -shifts
-                    grad, = fb.autograd.grad(found, leaf, seed)
+                    (grad,) = fb.autograd.grad(found, leaf, seed)
                     np.testing.assert_array_equal(grad.numpy(), np.roll(seed.numpy(), back, known))
     assert fb.roll(fb.zeros(0, 3), 2, 0).shape == (0, 3)

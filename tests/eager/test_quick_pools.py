@@ -28,8 +28,8 @@ def told(function, x, args, kw):
         return type(error), str(error)
     values = found[0] if isinstance(found, tuple) else found
     seed = (fb.arange(1.0, values.numel() + 1) / max(values.numel(), 1)).reshape(values.shape).to(values.dtype)
-    grad, = fb.autograd.grad((values * values * seed).sum(), x, create_graph=True)
-    second, = fb.autograd.grad((grad * grad).sum(), x)
+    (grad,) = fb.autograd.grad((values * values * seed).sum(), x, create_graph=True)
+    (second,) = fb.autograd.grad((grad * grad).sum(), x)
     return [*(found if isinstance(found, tuple) else (found,)), grad, second]
 
 
@@ -44,7 +44,9 @@ def alike(function, x, *args, **kw):
     for a, b in zip(found, wanted, strict=True):
         assert a.dtype is b.dtype and a.shape == b.shape, (args, kw)
         a, b = (t.detach().to(fb.float64).numpy() for t in (a, b))
-        np.testing.assert_allclose(a, b, rtol=near, atol=near * max(1, np.abs(b[np.isfinite(b)]).max(initial=0)), err_msg=str((args, kw)))
+        np.testing.assert_allclose(
+            a, b, rtol=near, atol=near * max(1, np.abs(b[np.isfinite(b)]).max(initial=0)), err_msg=str((args, kw))
+        )
 
 
 def values(dtype, *shape):
@@ -79,8 +81,15 @@ def test_odd_numbers_and_memory():
     lowest = fb.full((1, 1, 4, 4), float("-inf"))
     mixed = lowest.clone()
     mixed[0, 0, 1, 1] = 1.0
-    for x in (lowest, mixed, fb.full((1, 1, 4, 4), float("nan")), fb.zeros(1, 1, 4, 4), values("float32", 1, 2, 0, 4),
-              values("float32", 2, 3, 6, 6).to(memory_format=fb.channels_last), values("float32", 2, 3, 6, 6).transpose(2, 3)):
+    for x in (
+        lowest,
+        mixed,
+        fb.full((1, 1, 4, 4), float("nan")),
+        fb.zeros(1, 1, 4, 4),
+        values("float32", 1, 2, 0, 4),
+        values("float32", 2, 3, 6, 6).to(memory_format=fb.channels_last),
+        values("float32", 2, 3, 6, 6).transpose(2, 3),
+    ):
         alike(F.max_pool2d, x, 2)
         alike(F.max_pool2d, x, 3, 2, 1)
         alike(F.avg_pool2d, x, 2)

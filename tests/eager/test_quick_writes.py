@@ -29,9 +29,18 @@ def told(function, *args, **kw):
 
 
 # views of a fresh (4, 5, 6) tensor
-VIEWS = {"whole": lambda x: x, "column": lambda x: x[..., 1], "row": lambda x: x[2], "steps": lambda x: x[::2, 1:, ::3],
-         "turned": lambda x: x.transpose(0, 2), "one": lambda x: x[1, 2, 3], "empty": lambda x: x[:0],
-         "expanded": lambda x: x[:1].expand(4, 5, 6), "alias": lambda x: x.detach(), "pieces": lambda x: x.split(2)[1]}
+VIEWS = {
+    "whole": lambda x: x,
+    "column": lambda x: x[..., 1],
+    "row": lambda x: x[2],
+    "steps": lambda x: x[::2, 1:, ::3],
+    "turned": lambda x: x.transpose(0, 2),
+    "one": lambda x: x[1, 2, 3],
+    "empty": lambda x: x[:0],
+    "expanded": lambda x: x[:1].expand(4, 5, 6),
+    "alias": lambda x: x.detach(),
+    "pieces": lambda x: x.split(2)[1],
+}
 
 
 def written(base, view, write):
@@ -63,9 +72,16 @@ def compare(dtype, view, name, argument, grad):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_copies_into_views(dtype, view):
     sources = [lambda t, d=d: values(d, *t.shape, seed=3) for d in TYPES]
-    sources += [lambda t: values(dtype, *t.shape[-1:], seed=4), lambda t: values(dtype, *t.shape[:-1], 1, seed=5),
-                lambda t: values(dtype), lambda t: values(dtype, *t.shape[::-1]).permute(*range(t.ndim - 1, -1, -1)),
-                lambda t: values(dtype, 7, *t.shape), lambda t: t, lambda t: 1, lambda t: values(dtype, 1, *t.shape)]
+    sources += [
+        lambda t: values(dtype, *t.shape[-1:], seed=4),
+        lambda t: values(dtype, *t.shape[:-1], 1, seed=5),
+        lambda t: values(dtype),
+        lambda t: values(dtype, *t.shape[::-1]).permute(*range(t.ndim - 1, -1, -1)),
+        lambda t: values(dtype, 7, *t.shape),
+        lambda t: t,
+        lambda t: 1,
+        lambda t: values(dtype, 1, *t.shape),
+    ]
     for source, grad in itertools.product(sources, (True, False)):
         compare(dtype, view, "copy_", source, grad)
 
@@ -73,13 +89,18 @@ def test_copies_into_views(dtype, view):
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_fills_of_views(dtype, view):
-    for value, grad in itertools.product((0, 1, -3, 2.5, True, 300, 1e39, float("nan"), 2 ** 70), (True, False)):
+    for value, grad in itertools.product((0, 1, -3, 2.5, True, 300, 1e39, float("nan"), 2**70), (True, False)):
         compare(dtype, view, "fill_", lambda t, value=value: value, grad)
 
 
 def test_sources_in_the_same_memory():
-    for move in (lambda x: x[1:].copy_(x[:-1]), lambda x: x[:, 0].copy_(x[:, 1]), lambda x: x.t().copy_(x[:, :4]),
-                 lambda x: x[:2].copy_(x[2:4])):
+    for move in (
+        lambda x: x[1:].copy_(x[:-1]),
+        lambda x: x[:, 0].copy_(x[:, 1]),
+        lambda x: x.t().copy_(x[:, :4]),
+        lambda x: x[:2].copy_(x[2:4]),
+    ):
+
         def run(swap):
             x = values("float32", 4, 4)
             old = fb.Tensor.copy_
@@ -89,6 +110,7 @@ def test_sources_in_the_same_memory():
                 return told(move, x), x
             finally:
                 fb.Tensor.copy_ = old
+
         (a, x), (b, y) = run(False), run(True)
         assert isinstance(a, tuple) == isinstance(b, tuple) and (not isinstance(a, tuple) or a == b)
         np.testing.assert_array_equal(raw(x), raw(y))
@@ -97,8 +119,15 @@ def test_sources_in_the_same_memory():
     np.testing.assert_array_equal(shared, [0, 0, 1, 2, 3, 4, 5, 6])
 
 
-WRITES = {"copy_": lambda t: t.copy_(fb.ones(3)), "fill_": lambda t: t.fill_(2), "zero_": lambda t: t.zero_(), "add_": lambda t: t.add_(1),
-          "mul_": lambda t: t.mul_(fb.ones(3)), "div_": lambda t: t.div_(2), "sub_": lambda t: t.sub_(1)}
+WRITES = {
+    "copy_": lambda t: t.copy_(fb.ones(3)),
+    "fill_": lambda t: t.fill_(2),
+    "zero_": lambda t: t.zero_(),
+    "add_": lambda t: t.add_(1),
+    "mul_": lambda t: t.mul_(fb.ones(3)),
+    "div_": lambda t: t.div_(2),
+    "sub_": lambda t: t.sub_(1),
+}
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -141,9 +170,39 @@ def test_a_write_through_a_view_is_seen_by_what_was_saved():
 
 # -- new tensors
 
-DATA = [1, 1.5, True, [], [[]], [1, 2], [1, 2.5], [True, False], [True, 2], [True, 2.5], [[1, 2], [3, 4]], ((1, 2.0), [3, 4]), [1, [2]],
-        [[1, 2], [3]], [[1], 2], [1e39], [float("inf"), float("nan"), -0.0], [2 ** 53 + 1], [2 ** 62], [2 ** 70], [-1], [300],
-        [1 + 2j], [[[[1.0]]]], list(range(100)), ["a"], [None], [np.float32(1)], [[1.0] * 8] * 8, 3 - 2j, [1, 2.0, 3e300]]
+DATA = [
+    1,
+    1.5,
+    True,
+    [],
+    [[]],
+    [1, 2],
+    [1, 2.5],
+    [True, False],
+    [True, 2],
+    [True, 2.5],
+    [[1, 2], [3, 4]],
+    ((1, 2.0), [3, 4]),
+    [1, [2]],
+    [[1, 2], [3]],
+    [[1], 2],
+    [1e39],
+    [float("inf"), float("nan"), -0.0],
+    [2**53 + 1],
+    [2**62],
+    [2**70],
+    [-1],
+    [300],
+    [1 + 2j],
+    [[[[1.0]]]],
+    list(range(100)),
+    ["a"],
+    [None],
+    [np.float32(1)],
+    [[1.0] * 8] * 8,
+    3 - 2j,
+    [1, 2.0, 3e300],
+]
 
 
 @pytest.mark.parametrize("dtype", [None, *TYPES])
@@ -171,7 +230,7 @@ def test_tensors_of_lists_follow_the_defaults():
 
 
 def test_counted_numbers():
-    ends = [0, 1, -2.5, 3, 1e-3, 1e38, -1e38, 1e39, float("inf"), float("nan"), 2 ** 60, True]
+    ends = [0, 1, -2.5, 3, 1e-3, 1e38, -1e38, 1e39, float("inf"), float("nan"), 2**60, True]
     for start, end in itertools.product(ends, ends):
         for n, kind in itertools.product((0, 1, 2, 3, 10, 101), (None, fb.float64, fb.float16, fb.int64, fb.complex64)):
             a, b = (told(f, start, end, n, dtype=kind) for f in (fb.linspace, fb.linspace.__wrapped__))
@@ -186,7 +245,21 @@ def test_counted_numbers():
 
 
 def test_counted_whole_numbers():
-    for args in ((5,), (0,), (-3,), (2, 7), (7, 2), (7, 2, -2), (0, 10, 3), (0, 10, 0), (0, 9, -1), (1.5,), (2 ** 21,), (True,), (0, 1, 2 ** 30)):
+    for args in (
+        (5,),
+        (0,),
+        (-3,),
+        (2, 7),
+        (7, 2),
+        (7, 2, -2),
+        (0, 10, 3),
+        (0, 10, 0),
+        (0, 9, -1),
+        (1.5,),
+        (2**21,),
+        (True,),
+        (0, 1, 2**30),
+    ):
         for kind in (None, fb.int32, fb.float32, fb.float16, fb.uint8):
             a, b = (told(f, *args, dtype=kind) for f in (fb.arange, fb.arange.__wrapped__))
             if isinstance(b, tuple):

@@ -17,12 +17,7 @@ def test_philox_vectors():
     words = [int(w) for w in philox_words(0, 0, 0)]
     assert words == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     ones = 2**64 - 1
-    assert [int(w) for w in philox_words(ones, ones, np.uint64(ones))] == [
-        0x408F276D,
-        0x41C83B0E,
-        0xA20BC7C6,
-        0x6D5451FD,
-    ]
+    assert [int(w) for w in philox_words(ones, ones, np.uint64(ones))] == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
     assert philox(0, 0, np.arange(2), 3).tolist()[0] == 0x9B00DBD8
 
 
@@ -67,7 +62,7 @@ def test_state_round_trip_and_fork():
     assert (draw(rand) == a).all() and state.dtype is d.uint8
     g = pickle.loads(pickle.dumps(random.default_generator))
     assert (draw(rand, generator=g) == draw(rand)).all()
-    with pytest.raises(TypeError, match="RNG state must be a torch.ByteTensor"):          # PyTorch's error for another type
+    with pytest.raises(TypeError, match="RNG state must be a torch.ByteTensor"):  # PyTorch's error for another type
         random.set_rng_state(rand((3,), d.float32, None, None))
     with pytest.raises(RuntimeError, match="RNG state must be a uint8 tensor of"):
         random.set_rng_state(state[:3])

@@ -33,11 +33,18 @@ PLACES = {
 }
 # settings of functions of real numbers, with the type that they are read in where the elements are halves
 SETTINGS = {
-    "leaky_relu": (F.leaky_relu, SINGLE), "leaky_relu_": (F.leaky_relu_, SINGLE), "elu": (F.elu, SINGLE), "celu": (F.celu, SINGLE),
-    "softplus": (F.softplus, SINGLE), "hardshrink": (F.hardshrink, HALF), "hardtanh_": (lambda x, n: F.hardtanh_(x, -1, n), HALF),
-    "rrelu": (lambda x, n: F.rrelu(x, 0.1, n), SINGLE), "threshold": (lambda x, n: F.threshold(x, n, 0), SINGLE),
+    "leaky_relu": (F.leaky_relu, SINGLE),
+    "leaky_relu_": (F.leaky_relu_, SINGLE),
+    "elu": (F.elu, SINGLE),
+    "celu": (F.celu, SINGLE),
+    "softplus": (F.softplus, SINGLE),
+    "hardshrink": (F.hardshrink, HALF),
+    "hardtanh_": (lambda x, n: F.hardtanh_(x, -1, n), HALF),
+    "rrelu": (lambda x, n: F.rrelu(x, 0.1, n), SINGLE),
+    "threshold": (lambda x, n: F.threshold(x, n, 0), SINGLE),
     "value of threshold": (lambda x, n: F.threshold(x, 0, n), HALF),
-    "where": (lambda x, n: torch.where(which, x, n), torch.float64), "value of addcmul": (lambda x, n: x.addcmul(x, x, value=n), SINGLE),
+    "where": (lambda x, n: torch.where(which, x, n), torch.float64),
+    "value of addcmul": (lambda x, n: x.addcmul(x, x, value=n), SINGLE),
 }
 HELD = {BYTE: (127, 128), SHORT: (-32768, -32769), SINGLE: (3e38, 1e300)}
 
@@ -61,7 +68,11 @@ def test_complex_numbers(place):
         PLACES[place](ones(COMPLEX), 1e300j)
 
 
-@pytest.mark.parametrize("f", [lambda x: F.hardtanh(x, -300, 300), lambda x: F.threshold(x, 0, 300), lambda x: x ** 300], ids=["hardtanh", "threshold", "power"])
+@pytest.mark.parametrize(
+    "f",
+    [lambda x: F.hardtanh(x, -300, 300), lambda x: F.threshold(x, 0, 300), lambda x: x**300],
+    ids=["hardtanh", "threshold", "power"],
+)
 def test_settings_of_functions_of_integers(f):
     assert f(ones(torch.int16)).dtype is torch.int16
     with pytest.raises(RuntimeError, match="int8_t without overflow"):
@@ -72,20 +83,38 @@ def test_settings_of_functions_of_integers(f):
 def test_integers_beyond_64_bits(dtype):
     """They wrapped around to other numbers beside integers."""
     x = ones(dtype)
-    for f in (lambda n: x + n, lambda n: n - x, lambda n: x * n, lambda n: x == n, lambda n: x < n, lambda n: x.pow(n) if dtype is SINGLE else x // n,
-              lambda n: x.clamp(max=n), lambda n: torch.full_like(x, n) if dtype is not SINGLE else x + n):
+    for f in (
+        lambda n: x + n,
+        lambda n: n - x,
+        lambda n: x * n,
+        lambda n: x == n,
+        lambda n: x < n,
+        lambda n: x.pow(n) if dtype is SINGLE else x // n,
+        lambda n: x.clamp(max=n),
+        lambda n: torch.full_like(x, n) if dtype is not SINGLE else x + n,
+    ):
         with pytest.raises((OverflowError, RuntimeError), match="too big|negative int|without overflow"):
             f(2**64)
     assert (x + (2**63 - 1) == x + (2**63 - 1)).all()
 
 
-@pytest.mark.parametrize("dtype, low, high, words", [
-    (BYTE, 0, 129, "to - 1 is out of bounds for signed char"), (BYTE, -129, 0, "from is out of bounds for signed char"),
-    (torch.uint8, -1, 5, "from is out of bounds for unsigned char"), (torch.bool, 0, 3, "to - 1 is out of bounds for bool"),
-    (HALF, 0, 65506, "to - 1 is out of bounds for c10::Half"), (torch.int32, 0, 2**31 + 1, "to - 1 is out of bounds for int")])
+@pytest.mark.parametrize(
+    "dtype, low, high, words",
+    [
+        (BYTE, 0, 129, "to - 1 is out of bounds for signed char"),
+        (BYTE, -129, 0, "from is out of bounds for signed char"),
+        (torch.uint8, -1, 5, "from is out of bounds for unsigned char"),
+        (torch.bool, 0, 3, "to - 1 is out of bounds for bool"),
+        (HALF, 0, 65506, "to - 1 is out of bounds for c10::Half"),
+        (torch.int32, 0, 2**31 + 1, "to - 1 is out of bounds for int"),
+    ],
+)
 def test_bounds_of_whole_draws(dtype, low, high, words):
-    for draw in (lambda a, b: torch.zeros(3, dtype=dtype).random_(a, b), lambda a, b: torch.randint(a, b, (3,), dtype=dtype),
-                 lambda a, b: torch.randint_like(torch.zeros(3, dtype=dtype), a, b)):
+    for draw in (
+        lambda a, b: torch.zeros(3, dtype=dtype).random_(a, b),
+        lambda a, b: torch.randint(a, b, (3,), dtype=dtype),
+        lambda a, b: torch.randint_like(torch.zeros(3, dtype=dtype), a, b),
+    ):
         with pytest.raises(RuntimeError, match=words):
             draw(low, high)
         drawn = draw(0, 2)
@@ -93,19 +122,27 @@ def test_bounds_of_whole_draws(dtype, low, high, words):
 
 
 def test_a_number_beyond_the_elements_type_is_not_among_them():
-    x = torch.tensor([1, 44], dtype=BYTE)                       # 300 wraps around to 44
+    x = torch.tensor([1, 44], dtype=BYTE)  # 300 wraps around to 44
     assert torch.isin(x, 300).tolist() == [False, False] and torch.isin(x, 44).tolist() == [False, True]
     assert torch.isin(300, x).item() is False and torch.isin(torch.tensor([0.5, 2.0]), 2).tolist() == [False, True]
 
 
-@pytest.mark.parametrize("name, f", [("div_floor", lambda x, y: x // y), ("div_trunc", lambda x, y: torch.div(x, y, rounding_mode="trunc")),
-                                     ("remainder", lambda x, y: x % y), ("fmod", torch.fmod), ("remainder", lambda x, y: x.clone().remainder_(y))])
+@pytest.mark.parametrize(
+    "name, f",
+    [
+        ("div_floor", lambda x, y: x // y),
+        ("div_trunc", lambda x, y: torch.div(x, y, rounding_mode="trunc")),
+        ("remainder", lambda x, y: x % y),
+        ("fmod", torch.fmod),
+        ("remainder", lambda x, y: x.clone().remainder_(y)),
+    ],
+)
 def test_truth_values_are_not_divided(name, f):
     """Eager gave truth values, and the loop interpreter numpy's error for the negative of one."""
     x = torch.tensor([True, False])
     for y in (x, True):
         for call in (f, torch.compile(f, backend="loops")):
-            with pytest.raises(NotImplementedError, match=f'"{name}_cpu" not implemented for \'Bool\''):
+            with pytest.raises(NotImplementedError, match=f"\"{name}_cpu\" not implemented for 'Bool'"):
                 call(x, y)
     assert f(x.int(), torch.tensor([True, True])).dtype is torch.int32
 
@@ -159,7 +196,9 @@ def test_a_copy_from_memory_that_lies_across_is_refused(n):
     """Small copies moved the bytes as if the source had been taken out first."""
     x = torch.arange(float(n))
     for write in (lambda: x[1:].copy_(x[:-1]), lambda: x[:4].copy_(x[2:6]), lambda: x[2:6].copy_(x[:4])):
-        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to a single memory"):
+        with pytest.raises(
+            RuntimeError, match="some elements of the input tensor and the written-to tensor refer to a single memory"
+        ):
             write()
     assert x[:4].copy_(x[:4]).tolist() == [0, 1, 2, 3] and x[:2].copy_(x[2:4]).tolist() == [2, 3]
     assert x[2:].tolist() == list(range(2, n))

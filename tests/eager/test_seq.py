@@ -30,6 +30,7 @@ def near(a, b, tolerance=2e-5):
 
 # -- recurrent
 
+
 def written_out(kind, x, h, c, w_ih, w_hh, b_ih, b_hh):
     """(T, N, F) -> outputs, one step after the other."""
     outs = []
@@ -117,7 +118,7 @@ def test_packed_sequences_ignore_what_is_behind_their_ends():
     padded, counts = rnn.pad_packed_sequence(out)
     assert counts.tolist() == lengths
     for n, length in enumerate(lengths):
-        alone, (own_h, own_c) = m(x[:length, n:n + 1])
+        alone, (own_h, own_c) = m(x[:length, n : n + 1])
         near(padded[:length, n], alone[:, 0])
         assert not padded[length:, n].any()
         near(h[:, n], own_h[:, 0])
@@ -154,6 +155,7 @@ def test_second_order_gradients_of_a_bidirectional_layer():
     def slope(at):
         (g,) = grad((m(at)[0] ** 2).sum(), at, create_graph=True)
         return (g * direction).sum()
+
     (second,) = grad(slope(x), x)
     step, other = 1e-6, flambeau.randn(4, 2, 2, dtype=flambeau.float64)
     ends = [slope((x + s * step * other).detach().requires_grad_()).item() for s in (1, -1)]
@@ -168,15 +170,16 @@ def test_compiled_recurrent_training_step():
 
         def forward(self, x):
             return self.head(self.rnn(x)[0])
+
     m, x = Tagger(), flambeau.randn(5, 7, 4)
     wanted = m(x)
-    (wanted ** 2).sum().backward()
+    (wanted**2).sum().backward()
     grads = [p.grad.clone() for p in m.parameters()]
     m.zero_grad()
     flambeau.compiler.reset()
     compiled = flambeau.compile(m)
     out = compiled(x)
-    (out ** 2).sum().backward()
+    (out**2).sum().backward()
     near(out, wanted)
     for p, g in zip(m.parameters(), grads):
         near(p.grad, g, 1e-4)
@@ -187,18 +190,30 @@ def test_compiled_recurrent_training_step():
 
 def test_state_keys():
     assert list(nn.LSTM(2, 4, 2, bidirectional=True, proj_size=3).state_dict())[:10] == [
-        "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0", "weight_ih_l0_reverse",
-        "weight_hh_l0_reverse", "bias_ih_l0_reverse", "bias_hh_l0_reverse", "weight_hr_l0_reverse"]
+        "weight_ih_l0",
+        "weight_hh_l0",
+        "bias_ih_l0",
+        "bias_hh_l0",
+        "weight_hr_l0",
+        "weight_ih_l0_reverse",
+        "weight_hh_l0_reverse",
+        "bias_ih_l0_reverse",
+        "bias_hh_l0_reverse",
+        "weight_hr_l0_reverse",
+    ]
 
 
 # -- attention
+
 
 def test_attention_of_modules_equals_the_formula():
     m = nn.MultiheadAttention(8, 2, batch_first=True)
     x, hidden = flambeau.randn(3, 4, 8), flambeau.tensor([[False] * 4, [False, False, True, True], [False] * 3 + [True]])
     out, weights = m(x, x, x, key_padding_mask=hidden)
-    q, k, v = (part.unflatten(-1, (2, 4)).transpose(1, 2) for part in
-               nn.functional.linear(x, m.in_proj_weight, m.in_proj_bias).chunk(3, -1))
+    q, k, v = (
+        part.unflatten(-1, (2, 4)).transpose(1, 2)
+        for part in nn.functional.linear(x, m.in_proj_weight, m.in_proj_bias).chunk(3, -1)
+    )
     scores = (q @ k.transpose(-1, -2) / 2).masked_fill(hidden[:, None, None], float("-inf")).softmax(-1)
     near(weights, scores.mean(1))
     near(out, m.out_proj((scores @ v).transpose(1, 2).flatten(2)))
@@ -227,6 +242,7 @@ def test_backend_choice_is_checked_only():
 
 
 # -- losses
+
 
 def alignments(target, steps, classes, blank=0):
     """All paths of `steps` classes that collapse to the target."""
@@ -260,6 +276,7 @@ def test_ctc_of_impossible_targets():
 
 # -- embeddings
 
+
 def test_bags_equal_loops():
     weight, index = flambeau.randn(6, 3), flambeau.tensor([1, 2, 2, 5, 0, 4])
     parts = [weight[[1, 2]], weight[[]], weight[[2, 5, 0, 4]]]
@@ -280,6 +297,7 @@ def test_gradient_by_frequency_and_refused_sparseness():
 
 # -- nn.utils
 
+
 def test_parametrisations():
     class Symmetric(nn.Module):
         def forward(self, x):
@@ -287,6 +305,7 @@ def test_parametrisations():
 
         def right_inverse(self, a):
             return a.triu()
+
     m = nn.Linear(3, 3)
     parametrize.register_parametrization(m, "weight", Symmetric())
     assert type(m).__name__ == "ParametrizedLinear" and isinstance(m, nn.Linear)
@@ -346,6 +365,7 @@ def test_tied_weights_change_together():
 
         def forward(self, x):
             return m[1](m[0](x))
+
     x, other = flambeau.randn(1, 2), flambeau.eye(2) * 3
     near(stateless.functional_call(Chain(), {"parts.0.weight": other}, x), x * 9)
     near(stateless.functional_call(Chain(), {"parts.0.weight": other}, x, tie_weights=False), m[1](x * 3))
@@ -374,17 +394,16 @@ def test_skip_init_draws_nothing():
 
 def test_flex_attention():
     from flambeau.nn.attention.flex_attention import and_masks, create_block_mask, flex_attention
+
     q, k, v = (flambeau.randn(2, 4, 6, 3) for _ in range(3))
-    mask = create_block_mask(and_masks(lambda b, h, i, j: i >= j, lambda b, h, i, j: i - j < 3), None, None, 6, 6,
-                             BLOCK_SIZE=2)
+    mask = create_block_mask(and_masks(lambda b, h, i, j: i >= j, lambda b, h, i, j: i - j < 3), None, None, 6, 6, BLOCK_SIZE=2)
     near_diagonal = flambeau.ones(6, 6).tril().triu(-2).bool()
-    near(flex_attention(q, k, v, block_mask=mask),
-         nn.functional.scaled_dot_product_attention(q, k, v, near_diagonal))
+    near(flex_attention(q, k, v, block_mask=mask), nn.functional.scaled_dot_product_attention(q, k, v, near_diagonal))
     assert mask.to_dense()[0, 0].tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
     slope = flambeau.tensor([1.0, 0.5, 0.25, 0.1])
     out, lse = flex_attention(q, k, v, lambda s, b, h, i, j: s + slope[h] * (j - i), return_lse=True)
     distance = (flambeau.arange(6)[None] - flambeau.arange(6)[:, None]).float()
-    scores = q @ k.transpose(-1, -2) / 3 ** 0.5 + slope[:, None, None] * distance
+    scores = q @ k.transpose(-1, -2) / 3**0.5 + slope[:, None, None] * distance
     near(out, scores.softmax(-1) @ v)
     near(lse, scores.logsumexp(-1))
 

@@ -29,8 +29,11 @@ def test_bits_are_those_of_the_record(name, dtype):
     for shape in SHAPES:
         for dim in dims_of(shape):
             x = values(shape, dtype)
-            public = getattr(fb, name)(x) if dim is None and name in ("sum", "mean") else getattr(fb, name)(
-                x, () if dim is None else dim)
+            public = (
+                getattr(fb, name)(x)
+                if dim is None and name in ("sum", "mean")
+                else getattr(fb, name)(x, () if dim is None else dim)
+            )
             assert np.array_equal(public.numpy(), getattr(records, name)(x, canonical(dim, len(shape)), False).numpy())
 
 
@@ -42,10 +45,20 @@ def test_nan_wins_and_its_first_place_is_told():
     assert fb.tensor([2.0, 5.0, 5.0]).argmax().item() == 1
 
 
-@pytest.mark.parametrize("call", [
-    lambda x: x.sum(), lambda x: x.sum(1), lambda x: x.mean(dim=0, keepdim=True), lambda x: x.amax(1), lambda x: x.max(),
-    lambda x: fb.softmax(x, -1), lambda x: x.log_softmax(dim=1), lambda x: fb.cat([x, x * 2], 1), lambda x: fb.stack((x, x)),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.sum(),
+        lambda x: x.sum(1),
+        lambda x: x.mean(dim=0, keepdim=True),
+        lambda x: x.amax(1),
+        lambda x: x.max(),
+        lambda x: fb.softmax(x, -1),
+        lambda x: x.log_softmax(dim=1),
+        lambda x: fb.cat([x, x * 2], 1),
+        lambda x: fb.stack((x, x)),
+    ],
+)
 def test_gradients_are_those_of_differences(call):
     fb.manual_seed(0)
     x = fb.randn(3, 4, dtype=fb.float64).requires_grad_()
@@ -96,13 +109,19 @@ def test_factories_follow_the_defaults():
     assert fb.ones(2, requires_grad=True).requires_grad and fb.zeros(2, 0).shape == (2, 0)
 
 
-@pytest.mark.parametrize("call, error", [
-    (lambda: fb.zeros(2, 3).sum(2), IndexError), (lambda: fb.zeros(2).sum(unknown=1), TypeError),
-    (lambda: fb.arange(3).mean(), RuntimeError), (lambda: fb.zeros(0).max(), RuntimeError),
-    (lambda: fb.cat([fb.zeros(2, 3), fb.zeros(2, 2)]), RuntimeError),
-    (lambda: fb.stack([fb.zeros(2), fb.zeros(3)]), RuntimeError),
-    (lambda: fb.zeros(-1), RuntimeError), (lambda: fb.zeros(2).copy_(fb.zeros(3)), RuntimeError),
-])
+@pytest.mark.parametrize(
+    "call, error",
+    [
+        (lambda: fb.zeros(2, 3).sum(2), IndexError),
+        (lambda: fb.zeros(2).sum(unknown=1), TypeError),
+        (lambda: fb.arange(3).mean(), RuntimeError),
+        (lambda: fb.zeros(0).max(), RuntimeError),
+        (lambda: fb.cat([fb.zeros(2, 3), fb.zeros(2, 2)]), RuntimeError),
+        (lambda: fb.stack([fb.zeros(2), fb.zeros(3)]), RuntimeError),
+        (lambda: fb.zeros(-1), RuntimeError),
+        (lambda: fb.zeros(2).copy_(fb.zeros(3)), RuntimeError),
+    ],
+)
 def test_errors_are_those_of_the_general_path(call, error):
     with pytest.raises(error):
         call()
@@ -113,7 +132,7 @@ def test_rows_at_an_index_tensor():
     found = x[index]
     assert np.array_equal(found.numpy(), x.numpy()[index.numpy()]) and found.shape == (2, 2, 3)
     found.zero_()
-    assert x[index].numpy().any() and not found.numpy().any()          # a copy
+    assert x[index].numpy().any() and not found.numpy().any()  # a copy
     assert x[fb.tensor([], dtype=fb.int64)].shape == (0, 3)
     for bad in (5, -6):
         with pytest.raises(IndexError, match="out of bounds"):

@@ -54,10 +54,13 @@ def test_gradients_of_values(lib):
 
 def test_sparse_refusals(lib):
     at, values = places(lib)
-    for given, words in (((at, values[:3], (2, 3)), "same nnz"), ((at, values, (2, 3, 4)), "sparse_dim"),
-                         ((at, values, (2, 2)), "size is inconsistent with indices: for dim 1, size is 2 but found index 2"),
-                         ((-at, values, (2, 3)), "found negative index")):
+    for given, words in (
+        ((at, values[:3], (2, 3)), "same nnz"),
+        ((at, values, (2, 3, 4)), "sparse_dim"),
+        ((at, values, (2, 2)), "size is inconsistent with indices: for dim 1, size is 2 but found index 2"),
+        ((-at, values, (2, 3)), "found negative index"),
+    ):
         with pytest.raises(RuntimeError, match=words):
-            lib.sparse_coo_tensor(*given, check_invariants=True)     # flambeau checks always
+            lib.sparse_coo_tensor(*given, check_invariants=True)  # flambeau checks always
     with pytest.raises((AttributeError, RuntimeError)):
         lib.sparse_coo_tensor(at, values, (2, 3)).reshape(6, 1, 1)

@@ -23,7 +23,9 @@ def test_rows_and_totals():
     net.head.bias.requires_grad = False
     found = net.summary(input_size=(2, 3, 6, 6))
     told = found.to_dict()
-    rows = [(row["path"], row["depth"], row["parameters"], row["output_size"], row["again"], row["called"]) for row in told["layers"]]
+    rows = [
+        (row["path"], row["depth"], row["parameters"], row["output_size"], row["again"], row["called"]) for row in told["layers"]
+    ]
     assert rows == [
         ("", 0, 288, [(2, 4)], False, True),
         ("body", 1, 232, [(2, 8, 4, 4)], False, True),
@@ -43,10 +45,21 @@ def test_rows_and_totals():
 
 
 def test_the_table():
-    text = str(torch.summary(Net(), input_size=(2, 3, 6, 6), depth=2, col_width=14, row_settings=("ascii_only", "var_names"),
-                             col_names=("input_size", "output_size", "num_params", "params_percent", "kernel_size", "mult_adds", "trainable")))
+    text = str(
+        torch.summary(
+            Net(),
+            input_size=(2, 3, 6, 6),
+            depth=2,
+            col_width=14,
+            row_settings=("ascii_only", "var_names"),
+            col_names=("input_size", "output_size", "num_params", "params_percent", "kernel_size", "mult_adds", "trainable"),
+        )
+    )
     lines = text.splitlines()
-    assert lines[1].split() == "Layer (type (var_name)) Input Shape Output Shape Param # Param % Kernel Shape Mult-Adds Trainable".split()
+    assert (
+        lines[1].split()
+        == "Layer (type (var_name)) Input Shape Output Shape Param # Param % Kernel Shape Mult-Adds Trainable".split()
+    )
     assert lines[5].split() == "+ Conv2d (0) [2, 3, 6, 6] [2, 8, 4, 4] 216 75.00% [3, 3] 6,912 True".split()
     assert lines[9].split()[2:] == "(head) [2, 8] [2, 4] (recursive) (recursive) -- 64 (recursive)".split()
     assert lines[10].split() == "+ Linear (spare) -- -- 20 6.94% -- -- True".split()
@@ -87,9 +100,13 @@ def test_several_inputs_and_given_data():
 
 
 def test_wrong_arguments():
-    for given, text in (({}, "input_size or input_data"), ({"input_size": (1, 3), "col_names": ("odd",)}, "col_names"),
-                        ({"input_size": (1, 3), "mode": "both"}, "mode"), ({"input_size": (1, 3), "row_settings": ("x",)}, "row_settings"),
-                        ({"input_size": [(1, 3)], "dtypes": [torch.float32] * 2}, "1 sizes but 2 dtypes")):
+    for given, text in (
+        ({}, "input_size or input_data"),
+        ({"input_size": (1, 3), "col_names": ("odd",)}, "col_names"),
+        ({"input_size": (1, 3), "mode": "both"}, "mode"),
+        ({"input_size": (1, 3), "row_settings": ("x",)}, "row_settings"),
+        ({"input_size": [(1, 3)], "dtypes": [torch.float32] * 2}, "1 sizes but 2 dtypes"),
+    ):
         with pytest.raises(ValueError, match=text):
             torch.summary(nn.Linear(3, 2), **given)
 

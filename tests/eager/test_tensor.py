@@ -37,12 +37,7 @@ def test_geometry():
 def test_sizes():
     s = Size((2, 3, 4))
     assert isinstance(s[:-1], Size) and s[:-1] + (7,) == (2, 3, 7) and isinstance(s + (1,), Size) and s[0] == 2
-    assert (
-        repr(s) == "torch.Size([2, 3, 4])"
-        and s.numel() == 24
-        and (*s,) == (2, 3, 4)
-        and pickle.loads(pickle.dumps(s)) == s
-    )
+    assert repr(s) == "torch.Size([2, 3, 4])" and s.numel() == 24 and (*s,) == (2, 3, 4) and pickle.loads(pickle.dumps(s)) == s
     assert contiguous_strides((2, 0, 3)) == (3, 3, 1) and contiguous_strides(()) == ()
     assert is_int(3) and not is_int(True) and not is_int(2.0)
 
@@ -119,10 +114,7 @@ def test_pickle_keeps_types_flags_and_geometry():
     ):
         y = pickle.loads(pickle.dumps(x))
         assert V(y) == V(x) and y.dtype is x.dtype and y.requires_grad == x.requires_grad and y.stride() == x.stride()
-    assert (
-        pickle.loads(pickle.dumps(d.float32)) is d.float32
-        and pickle.loads(pickle.dumps(devices.device("cuda:1"))).index == 1
-    )
+    assert pickle.loads(pickle.dumps(d.float32)) is d.float32 and pickle.loads(pickle.dumps(devices.device("cuda:1"))).index == 1
 
 
 def test_pickle_keeps_aliases():

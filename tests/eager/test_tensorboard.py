@@ -103,10 +103,12 @@ def test_scalars(folder):
     found = summaries(folder, "loss")
     assert [step for step, _ in found] == [0, 1, 2, 3, 4]
     np.testing.assert_allclose([value[2][0] for _, value in found], 1 / np.arange(1, 6), rtol=1e-6)
-    assert [event[1][0] for event in events(folder) if 5 in event and b"loss" in event[5][0]][:5] == [1000.0 + i for i in range(5)]
+    assert [event[1][0] for event in events(folder) if 5 in event and b"loss" in event[5][0]][:5] == [
+        1000.0 + i for i in range(5)
+    ]
     new = [fields(value[8][0]) for _, value in summaries(folder, "new")]
     assert [struct.unpack("<f", each[4][0])[0] for each in new] == [0, 2, 4, 6, 8]
-    (_, other), = summaries(folder / "both_b", "both")
+    ((_, other),) = summaries(folder / "both_b", "both")
     assert other[2] == [2.0]
 
 
@@ -124,9 +126,9 @@ def decoded(png):
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     at, parts = 8, {}
     while at < len(png):
-        size, name = struct.unpack(">I4s", png[at: at + 8])
-        parts[name] = png[at + 8: at + 8 + size]
-        assert struct.unpack(">I", png[at + 8 + size: at + 12 + size])[0] == zlib.crc32(name + parts[name])
+        size, name = struct.unpack(">I4s", png[at : at + 8])
+        parts[name] = png[at + 8 : at + 8 + size]
+        assert struct.unpack(">I", png[at + 8 + size : at + 12 + size])[0] == zlib.crc32(name + parts[name])
         at += 12 + size
     width, height, _, colour = struct.unpack(">IIBB", parts[b"IHDR"][:10])
     rows = np.frombuffer(zlib.decompress(parts[b"IDAT"]), np.uint8).reshape(height, -1)
@@ -135,31 +137,31 @@ def decoded(png):
 
 
 def test_images(folder):
-    (_, value), = summaries(folder, "picture")
+    ((_, value),) = summaries(folder, "picture")
     body = fields(value[4][0])
     assert (body[1], body[2], body[3]) == ([8], [12], [3])
     want = (np.arange(288).reshape(3, 8, 12) / 288 * 255).astype(np.uint8).transpose(1, 2, 0)
     assert np.abs(decoded(body[4][0]).astype(int) - want).max() <= 1
-    (_, value), = summaries(folder, "batch")
+    ((_, value),) = summaries(folder, "batch")
     assert decoded(fields(value[4][0])[4][0]).shape == (8, 40, 3)
-    (_, value), = summaries(folder, "boxed")
+    ((_, value),) = summaries(folder, "boxed")
     pixels = decoded(fields(value[4][0])[4][0])
     assert (pixels[3, 2:11] == [255, 0, 0]).all() and not pixels[4:12, 3:10].any() and pixels[..., 0].sum() == 255 * 34
 
 
 def test_audio_and_text(folder):
-    (_, value), = summaries(folder, "tone")
+    ((_, value),) = summaries(folder, "tone")
     body = fields(value[6][0])
     assert body[1] == [4410.0] and body[3] == [4410] and body[5] == [b"audio/wav"]
     with wave.open(io.BytesIO(body[4][0])) as sound:
         samples = np.frombuffer(sound.readframes(4410), "<i2") / 32767
     np.testing.assert_allclose(samples, np.sin(np.arange(4410) * 0.1), atol=1e-4)
-    (step, value), = summaries(folder, "note/text_summary")
+    ((step, value),) = summaries(folder, "note/text_summary")
     assert step == 2 and fields(value[8][0])[8] == [b"**bold** text"]
 
 
 def test_pr_curve(folder):
-    (_, value), = summaries(folder, "pr")
+    ((_, value),) = summaries(folder, "pr")
     rows = np.frombuffer(fields(value[8][0])[4][0], "<f4").reshape(6, 11)
     labels, predictions = np.array([0, 0, 1, 1]), np.array([0.1, 0.6, 0.4, 1.0])
     for k, threshold in enumerate(np.linspace(0, 1, 11)):
@@ -171,8 +173,15 @@ def test_pr_curve(folder):
 def test_graph(folder):
     (data,) = [event[4][0] for event in events(folder) if 4 in event]
     nodes = {fields(node)[1][0].decode(): fields(node) for node in fields(data)[1]}
-    assert {"input/0", "Net/body/0/weight", "Net/head/bias", "Net/body/0/linear", "Net/body/1/relu", "Net/head/linear",
-            "output/result"} == set(nodes) - {"Net/body/0/bias", "Net/head/weight"}
+    assert {
+        "input/0",
+        "Net/body/0/weight",
+        "Net/head/bias",
+        "Net/body/0/linear",
+        "Net/body/1/relu",
+        "Net/head/linear",
+        "output/result",
+    } == set(nodes) - {"Net/body/0/bias", "Net/head/weight"}
     assert nodes["Net/body/0/linear"][3] == [b"input/0", b"Net/body/0/weight", b"Net/body/0/bias"]
     assert nodes["Net/body/1/relu"][3] == [b"Net/body/0/linear"] and nodes["output/result"][3] == [b"Net/head/linear"]
 
@@ -196,12 +205,14 @@ def test_writers_buffer_flush_and_open_anew(tmp_path):
 
 def test_errors(tmp_path):
     with SummaryWriter(tmp_path) as writer:
-        for call, kind in ((lambda: writer.add_scalar("x", torch.ones(2)), AssertionError),
-                           (lambda: writer.add_image("x", torch.ones(5, 2, 2)), ValueError),
-                           (lambda: writer.add_image("x", torch.ones(2, 2)), AssertionError),
-                           (lambda: writer.add_histogram("x", torch.ones(0)), ValueError),
-                           (lambda: writer.add_hparams({"x": [1]}, {}), ValueError),
-                           (lambda: writer.add_graph(Net()), ValueError)):
+        for call, kind in (
+            (lambda: writer.add_scalar("x", torch.ones(2)), AssertionError),
+            (lambda: writer.add_image("x", torch.ones(5, 2, 2)), ValueError),
+            (lambda: writer.add_image("x", torch.ones(2, 2)), AssertionError),
+            (lambda: writer.add_histogram("x", torch.ones(0)), ValueError),
+            (lambda: writer.add_hparams({"x": [1]}, {}), ValueError),
+            (lambda: writer.add_graph(Net()), ValueError),
+        ):
             with pytest.raises(kind):
                 call()
         with pytest.raises(AttributeError, match="add_mesh"):
@@ -221,8 +232,18 @@ def board(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [PEER, "-m", "tensorboard.main", "--logdir", str(folder), "--port", str(port), "--host", "127.0.0.1",
-               "--load_fast=false"]
+    command = [
+        PEER,
+        "-m",
+        "tensorboard.main",
+        "--logdir",
+        str(folder),
+        "--port",
+        str(port),
+        "--host",
+        "127.0.0.1",
+        "--load_fast=false",
+    ]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def ask(path, data=None):

@@ -27,6 +27,7 @@ def orders(array):
 
 # -- normalisation
 
+
 def test_running_variance_is_unbiased():
     """[0, 2] has the biased variance 1 and the unbiased 2: 0.9 * 1 + 0.1 * 2."""
     norm = nn.BatchNorm1d(1)
@@ -54,10 +55,21 @@ def test_moments_of_data_far_from_zero(shape):
         np.testing.assert_allclose(F.batch_norm(x, None, None, training=True).numpy(), wanted, atol=2e-2)
 
 
-@pytest.mark.parametrize("make", [lambda: nn.BatchNorm2d(6), lambda: nn.GroupNorm(2, 6), lambda: nn.BatchNorm2d(6).eval(),
-                                  lambda: nn.MaxPool2d(3, 2, 1), lambda: nn.AvgPool2d(2), lambda: nn.AdaptiveAvgPool2d(3),
-                                  lambda: nn.Upsample(scale_factor=2), lambda: nn.Upsample(7, mode="bilinear"),
-                                  lambda: nn.ReflectionPad2d(1), lambda: nn.ZeroPad2d(1)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.BatchNorm2d(6),
+        lambda: nn.GroupNorm(2, 6),
+        lambda: nn.BatchNorm2d(6).eval(),
+        lambda: nn.MaxPool2d(3, 2, 1),
+        lambda: nn.AvgPool2d(2),
+        lambda: nn.AdaptiveAvgPool2d(3),
+        lambda: nn.Upsample(scale_factor=2),
+        lambda: nn.Upsample(7, mode="bilinear"),
+        lambda: nn.ReflectionPad2d(1),
+        lambda: nn.ZeroPad2d(1),
+    ],
+)
 def test_channels_last_stays_and_gives_the_same(make):
     module, array = make(), normal(2, 6, 8, 9)
     plain, image = (module(x) for x in orders(array))
@@ -86,13 +98,14 @@ def test_states_without_a_count_of_batches_load():
 
 # -- windows
 
+
 def brute(x, kernel, stride, padding, dilation, reduce):
     padded = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)), constant_values=np.nan)
     reach = dilation * (kernel - 1) + 1
     counts = [(n - reach) // stride + 1 for n in padded.shape[2:]]
     out = np.empty(x.shape[:2] + tuple(counts), x.dtype)
     for i, j in itertools.product(*map(range, counts)):
-        part = padded[:, :, i * stride:i * stride + reach:dilation, j * stride:j * stride + reach:dilation]
+        part = padded[:, :, i * stride : i * stride + reach : dilation, j * stride : j * stride + reach : dilation]
         out[:, :, i, j] = reduce(part.reshape(*x.shape[:2], -1), -1)
     return out
 
@@ -133,6 +146,7 @@ def test_unpool_undoes_pool():
 
 
 # -- resampling
+
 
 def test_nearest_and_nearest_exact_differ():
     x = fb.arange(5.0).reshape(1, 1, 5)
@@ -183,6 +197,7 @@ def test_identity_grid_samples_the_image():
 
 # -- dropout
 
+
 def test_dropout2d_drops_whole_channels():
     fb.manual_seed(0)
     out = F.dropout2d(fb.ones(8, 100, 3, 3), 0.25).numpy().reshape(800, 9)
@@ -198,12 +213,24 @@ def test_alpha_dropout_keeps_mean_and_variance():
 
 # -- compiled
 
+
 def test_a_small_network_compiles_to_one_graph():
     """Batch statistics are updated by the compiled call as by eager's."""
+
     def build():
         fb.manual_seed(0)
-        return nn.Sequential(nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.GroupNorm(2, 4), nn.Upsample(scale_factor=2),
-                             nn.AvgPool2d(2), nn.ReflectionPad2d(1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        return nn.Sequential(
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.GroupNorm(2, 4),
+            nn.Upsample(scale_factor=2),
+            nn.AvgPool2d(2),
+            nn.ReflectionPad2d(1),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        )
+
     eager, other = build(), build()
     compiler.reset()
     compiled, x = fb.compile(other), normal(3, 4, 8, 8)

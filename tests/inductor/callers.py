@@ -15,9 +15,15 @@ from flambeau.runtime.config import config
 BACKENDS = ("eager", "aot_eager", "loops")
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 3e-2, "bfloat16": 2e-1}
 # compiled code may go on where eager says so
-LESS_REFUSED = ("modified by an inplace operation", "returns multiple views",
-                "Can't detach views in-place", "view of a leaf", "created in no_grad mode", "returned as-is")
-SAVED_LESS = (*LESS_REFUSED, "a second time")      # and eager code, which saves less than PyTorch, where that says so
+LESS_REFUSED = (
+    "modified by an inplace operation",
+    "returns multiple views",
+    "Can't detach views in-place",
+    "view of a leaf",
+    "created in no_grad mode",
+    "returned as-is",
+)
+SAVED_LESS = (*LESS_REFUSED, "a second time")  # and eager code, which saves less than PyTorch, where that says so
 # refusals in the middle of a backward
 REFUSED_LATE = ("modified by an inplace operation", "a second time")
 
@@ -66,8 +72,14 @@ def same_memory(tensors) -> list:
 def observe(lib, program, wrap=lambda f: f) -> list:
     """The log of one run."""
     log = []
-    scope = {"torch": lib, "log": lambda *xs: log.extend(shown(lib, x) for x in flat(xs)), "flat": flat, "same_memory": same_memory,
-             "numbers": lambda shape, seed: numbers(lib, shape, program.dtype, seed), "DT": getattr(lib, program.dtype)}
+    scope = {
+        "torch": lib,
+        "log": lambda *xs: log.extend(shown(lib, x) for x in flat(xs)),
+        "flat": flat,
+        "same_memory": same_memory,
+        "numbers": lambda shape, seed: numbers(lib, shape, program.dtype, seed),
+        "DT": getattr(lib, program.dtype),
+    }
     exec(program.source, scope)
     scope["f"] = wrap(scope["f"])
     lib.manual_seed(0)
@@ -83,18 +95,25 @@ def difference(want: list, got: list, tolerance: float, less_refused=LESS_REFUSE
     for k, (a, b) in enumerate(zip(want, got)):
         raised = [x for x in (a, b) if is_error(x)]
         if is_error(a) and not is_error(b) and any(text in a[2] for text in less_refused):
-            return None                                       # what follows depends on it
+            return None  # what follows depends on it
         if is_error(b) and not is_error(a) and "double backward runs the" in b[2]:
-            return None                                       # refused by name: an input of the compiled call was written since
-        if is_error(a) and is_error(b) and ("returned as-is" in a[2] or "differentiate twice" in a[2]
-                                            or any(text in a[2] and text in b[2] for text in REFUSED_LATE)):
-            return None                                       # two refusals; gradients so far depend on the order of the nodes
+            return None  # refused by name: an input of the compiled call was written since
+        if (
+            is_error(a)
+            and is_error(b)
+            and (
+                "returned as-is" in a[2]
+                or "differentiate twice" in a[2]
+                or any(text in a[2] and text in b[2] for text in REFUSED_LATE)
+            )
+        ):
+            return None  # two refusals; gradients so far depend on the order of the nodes
         if raised:
             if not (is_error(a) and is_error(b) and a[1] == b[1]):
                 return f"entry {k}: {a} and {b}"
         elif isinstance(a, tuple) and len(a) == 3 and isinstance(a[2], np.ndarray):
             if overflows(a, b):
-                return None                                   # between fused ops halves are not rounded, nor overflow
+                return None  # between fused ops halves are not rounded, nor overflow
             if not (isinstance(b, tuple) and len(b) == 3 and a[:2] == b[:2] and close(a[2], b[2], tolerance)):
                 return f"entry {k}: {a} and {b}"
         elif a != b:
@@ -142,6 +161,7 @@ def differs(program: Program, backend) -> str | None:
         with config.patch(keep_half_rounding=rounding, strict=True):
             got = observe(flambeau, program, lambda f: flambeau.compile(f, backend=backend))
         return difference(want, got, TOLERANCE[program.dtype])
+
     found = told(False)
     half = found and program.dtype.endswith("float16")
     return told(True) if half and ("'bool'" in found or loses_digits(program, want)) else found

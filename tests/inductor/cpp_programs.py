@@ -25,9 +25,7 @@ def buffer(name, dtype, sizes, kind="input", strides=None, offset=0):
 
 def program(body, kernels, inputs, outputs, symbols=(), scalars=(), arena=None, arena_size=0, temps=(), constants=None):
     buffers = tuple(
-        dict.fromkeys(
-            [*(b for b in inputs if isinstance(b, Buffer)), *temps, *(b for b in outputs if isinstance(b, Buffer))]
-        )
+        dict.fromkeys([*(b for b in inputs if isinstance(b, Buffer)), *temps, *(b for b in outputs if isinstance(b, Buffer))])
     )
     return Program(
         buffers,

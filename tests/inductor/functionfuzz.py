@@ -23,7 +23,7 @@ def view_of(d: Draws, t: View) -> View:
     if n > 1:
         kinds += ["transpose", "transpose", "select", "flatten"] + ["diagonal"] * (n == 2) + ["split"] * (shape[dim] % 2 == 0)
     kind = d.choice(kinds)
-    cut = lambda k: (*shape[:dim], k, *shape[dim + 1:])
+    cut = lambda k: (*shape[:dim], k, *shape[dim + 1 :])
     if kind == "slice" and shape[dim] > 1:
         start = d.randint(0, shape[dim] - 2)
         return View(f"{t.text}.narrow({dim}, {start}, {shape[dim] - 1 - start})", cut(shape[dim] - 1 - start))
@@ -37,7 +37,7 @@ def view_of(d: Draws, t: View) -> View:
         new[dim], new[other] = new[other], new[dim]
         return View(f"{t.text}.transpose({dim}, {other})", tuple(new))
     if kind == "select":
-        return View(f"{t.text}.select({dim}, {d.randrange(shape[dim])})", (*shape[:dim], *shape[dim + 1:]))
+        return View(f"{t.text}.select({dim}, {d.randrange(shape[dim])})", (*shape[:dim], *shape[dim + 1 :]))
     if kind == "flatten":
         return View(f"{t.text}.reshape(-1)", (size_of(shape),))
     if kind == "diagonal":
@@ -72,8 +72,16 @@ def writes(d: Draws, names: list[View], prefix: str, count: int) -> list[str]:
 
 def write(d: Draws, v: View, other: View) -> str:
     value = d.choice((f"{other.text}.cos().mean()", f"{v.text}.sin()", "0.5"))
-    kinds = [f"{v.text}.mul_({value})", f"{v.text}.add_({value})", f"{v.text}.neg_()", f"{v.text}.copy_({v.text}.cos())",
-             f"{v.text}.mul_(0.5).add_(0.25)", f"{v.text}[...] = {v.text} * 1.25", f"{v.text}.zero_()", f"{v.text}.sigmoid_()"]
+    kinds = [
+        f"{v.text}.mul_({value})",
+        f"{v.text}.add_({value})",
+        f"{v.text}.neg_()",
+        f"{v.text}.copy_({v.text}.cos())",
+        f"{v.text}.mul_(0.5).add_(0.25)",
+        f"{v.text}[...] = {v.text} * 1.25",
+        f"{v.text}.zero_()",
+        f"{v.text}.sigmoid_()",
+    ]
     n = v.shape[0] if v.shape else 0
     if n >= 2:
         kinds += [f"{v.text}[1].add_({v.text}[0].mul(0.5))", f"{v.text}[1::2].add_({v.text}[0:{n // 2 * 2}:2])"] * 2
@@ -99,7 +107,9 @@ def draw_function(d: Draws, name: str, shape: tuple) -> tuple[str, list[View]]:
     lines = [f"t = {t.text}", *writes(d, names, "v", d.randint(0, 4))]
     results = [d.choice(names[:1] * 3 + names)]
     if d.chance(0.4):
-        results.append(view_of(d, names[0]) if d.chance(0.6) else View("(t * 2).transpose(0, 1)", (t.shape[1], t.shape[0], *t.shape[2:])))
+        results.append(
+            view_of(d, names[0]) if d.chance(0.6) else View("(t * 2).transpose(0, 1)", (t.shape[1], t.shape[0], *t.shape[2:]))
+        )
     if d.chance(0.1):
         results.append(d.choice((View("a", shape), View("a.transpose(0, 1)", (shape[1], shape[0], *shape[2:])))))
     silent = d.chance(0.15)
@@ -120,7 +130,7 @@ def draw_function(d: Draws, name: str, shape: tuple) -> tuple[str, list[View]]:
         unpack = ["a, b, k = inputs"] + ([f"{', '.join(named)} = output"] if len(named) > 1 else [])
         head = f"""    @staticmethod
     def forward(a, b, k):
-{indented([*lines, f'return {value}'])}
+{indented([*lines, f"return {value}"])}
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -129,7 +139,7 @@ def draw_function(d: Draws, name: str, shape: tuple) -> tuple[str, list[View]]:
     else:
         head = f"""    @staticmethod
     def forward(ctx, a, b, k):
-{indented([*lines, *keep, f'return {value}'])}
+{indented([*lines, *keep, f"return {value}"])}
 """
     back = backward_lines(d, results, saved, shape)
     once = "    @torch.autograd.function.once_differentiable\n" if d.chance(0.3) else ""
@@ -143,9 +153,14 @@ def draw_function(d: Draws, name: str, shape: tuple) -> tuple[str, list[View]]:
 
 
 # tensors that a backward makes of Python numbers
-MADE_OF_NUMBERS = ("da = torch.tensor(2.0) * da", "da = da * da.new_tensor(1.5)", "da = torch.as_tensor(0.5) * da + da.new_tensor(0.25)",
-                   "da = da * torch.tensor([1.0, 2.0])[1]", "c0 = torch.tensor([0.5, 2.0]); c0.mul_(2); da = da * c0[0]",
-                   "da = da * da.new_full((), 3.0)")
+MADE_OF_NUMBERS = (
+    "da = torch.tensor(2.0) * da",
+    "da = da * da.new_tensor(1.5)",
+    "da = torch.as_tensor(0.5) * da + da.new_tensor(0.25)",
+    "da = da * torch.tensor([1.0, 2.0])[1]",
+    "c0 = torch.tensor([0.5, 2.0]); c0.mul_(2); da = da * c0[0]",
+    "da = da * da.new_full((), 3.0)",
+)
 
 
 def backward_lines(d: Draws, results, saved, shape) -> list[str]:
@@ -178,8 +193,13 @@ def linear(source: str) -> str:
     """The same program, whose backward is linear in the gradients that it is given."""
     head, mark, rest = source.partition("def backward(")
     back, end, rest = rest.partition("\n\ndef f(")
-    for text, other in ((".mul_(0.5).add_(0.25)", ".mul_(0.5)"), (".cos())", ".mul(0.75))"), (".sigmoid_()", ".mul_(0.25)"),
-                        (".sin().sum()", ".sum()"), (" + da.new_tensor(0.25)", "")):
+    for text, other in (
+        (".mul_(0.5).add_(0.25)", ".mul_(0.5)"),
+        (".cos())", ".mul(0.75))"),
+        (".sigmoid_()", ".mul_(0.25)"),
+        (".sin().sum()", ".sum()"),
+        (" + da.new_tensor(0.25)", ""),
+    ):
         back = back.replace(text, other)
     back = re.sub(r", s\d, None$", ", da.flip(0), None", back.rstrip())
     return head + mark + "\n".join(map(linear_write, back.split("\n"))) + end + rest
@@ -200,7 +220,11 @@ def fitted(d: Draws, g: str, shape, wanted, lines) -> str:
     if shape == wanted:
         return g
     if size_of(shape) == size_of(wanted):
-        return f"{g}.reshape({wanted})" if sorted(shape) != sorted(wanted) or d.chance(0.5) else f"{g}.transpose(0, 1).reshape({wanted})"
+        return (
+            f"{g}.reshape({wanted})"
+            if sorted(shape) != sorted(wanted) or d.chance(0.5)
+            else f"{g}.transpose(0, 1).reshape({wanted})"
+        )
     lines += [f"z{g} = {g}.new_zeros({wanted})", f"z{g}[0].add_({g}.mean())", f"z{g}.transpose(0, 1)[0].add_({g}.sin().sum())"]
     return f"z{g}"
 
@@ -215,11 +239,26 @@ def draw(seed: int) -> Program:
     if results[0].shape == shape and d.chance(0.25):
         body += ["for _ in range(2): r = [*flat(F.apply(r[0], b, 2)), *r[1:]]"]
     if d.chance(0.4):
-        body.append(d.choice(("r[0] = r[0] * 2", "r[0] = r[0].sin()", "r[-1] = r[-1] * 1", "r.append(r[0] + 1)", "r[0] = r[0][0]",
-                              "r[0] = (r[0] * 1).transpose(0, 1)", "r[0] = r[0] + u.sum()", "r[0] = r[0].mul_(2)")))
-    if d.chance(0.1):                                       # unrecorded: an argument may come back, a view of one, or a new tensor
-        body += ["with torch.no_grad(): q = flat(F.apply(u, b, 2))", f"q[-1].mul_({d.choice(('2', '0.5', 'q[-1].sin()'))})" if d.chance(0.3) else "",
-                 "r.append((q[-1] * 1).detach())"]      # (views made under no_grad tell in PyTorch that they require grad)
+        body.append(
+            d.choice(
+                (
+                    "r[0] = r[0] * 2",
+                    "r[0] = r[0].sin()",
+                    "r[-1] = r[-1] * 1",
+                    "r.append(r[0] + 1)",
+                    "r[0] = r[0][0]",
+                    "r[0] = (r[0] * 1).transpose(0, 1)",
+                    "r[0] = r[0] + u.sum()",
+                    "r[0] = r[0].mul_(2)",
+                )
+            )
+        )
+    if d.chance(0.1):  # unrecorded: an argument may come back, a view of one, or a new tensor
+        body += [
+            "with torch.no_grad(): q = flat(F.apply(u, b, 2))",
+            f"q[-1].mul_({d.choice(('2', '0.5', 'q[-1].sin()'))})" if d.chance(0.3) else "",
+            "r.append((q[-1] * 1).detach())",
+        ]  # (views made under no_grad tell in PyTorch that they require grad)
     source = f"{text}\n\ndef f(a, b):\n{indented(body, 4)}\n    return tuple(r)\n"
     return Program(source, tuple(caller(d, shape)), d.dtype(), linear(source))
 
@@ -228,15 +267,28 @@ def caller(d: Draws, shape) -> list[str]:
     needs = d.choice(((True, True), (True, True), (True, False), (False, True), (False, False)))
     lines, again = [], d.chance(0.3)
     for call in range(2):
-        lines += [f"a, b = numbers({shape}, {call}).requires_grad_({needs[0]}), numbers({shape}, {call + 9}).requires_grad_({needs[1]})",
-                  "r = None; r = f(a, b)", "log(r, a, b)", "log([t.requires_grad for t in r], same_memory([a, b, *r]))",
-                  "r = [t for t in r if t.requires_grad]"]
-        loss = d.choice(("sum(t.sum() for t in r)", "sum((t * t).sum() for t in r)", "r[0].sum()", "r[-1].transpose(0, -1).mean()",
-                         "sum((t.transpose(0, -1) * numbers(t.transpose(0, -1).shape, 3)).sum() for t in r)"))
+        lines += [
+            f"a, b = numbers({shape}, {call}).requires_grad_({needs[0]}), numbers({shape}, {call + 9}).requires_grad_({needs[1]})",
+            "r = None; r = f(a, b)",
+            "log(r, a, b)",
+            "log([t.requires_grad for t in r], same_memory([a, b, *r]))",
+            "r = [t for t in r if t.requires_grad]",
+        ]
+        loss = d.choice(
+            (
+                "sum(t.sum() for t in r)",
+                "sum((t * t).sum() for t in r)",
+                "r[0].sum()",
+                "r[-1].transpose(0, -1).mean()",
+                "sum((t.transpose(0, -1) * numbers(t.transpose(0, -1).shape, 3)).sum() for t in r)",
+            )
+        )
         if again:
-            lines += [f"g = torch.autograd.grad({loss}, [x for x in (a, b) if x.requires_grad], create_graph=True, allow_unused=True)",
-                      "log([x is None for x in g]); log([x for x in g if x is not None])",
-                      "sum((x * x).sum() for x in g if x is not None and x.requires_grad).backward()"]
+            lines += [
+                f"g = torch.autograd.grad({loss}, [x for x in (a, b) if x.requires_grad], create_graph=True, allow_unused=True)",
+                "log([x is None for x in g]); log([x for x in g if x is not None])",
+                "sum((x * x).sum() for x in g if x is not None and x.requires_grad).backward()",
+            ]
         else:
             lines.append(f"if r: ({loss}).backward()")
         lines.append("log([x.grad is None for x in (a, b)], [x.grad for x in (a, b) if x.grad is not None])")

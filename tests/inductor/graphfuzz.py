@@ -46,15 +46,20 @@ class Input:
             return memory[..., ::2]
         if self.layout == "offset":
             return memory[1:]
-        return np.lib.stride_tricks.as_strided(
-            memory, self.sizes, (0, *memory.strides[1:])) if self.layout == "expanded" else memory
+        return (
+            np.lib.stride_tricks.as_strided(memory, self.sizes, (0, *memory.strides[1:])) if self.layout == "expanded" else memory
+        )
 
     def stored_sizes(self):
         sizes = self.sizes
         if not sizes or self.layout == "rows":
             return sizes
-        changed = {"columns": sizes[::-1], "steps": (*sizes[:-1], 2 * sizes[-1]), "offset": (sizes[0] + 1, *sizes[1:]),
-                   "expanded": (1, *sizes[1:])}
+        changed = {
+            "columns": sizes[::-1],
+            "steps": (*sizes[:-1], 2 * sizes[-1]),
+            "offset": (sizes[0] + 1, *sizes[1:]),
+            "expanded": (1, *sizes[1:]),
+        }
         return changed[self.layout]
 
     def drawn(self, sizes):
@@ -128,8 +133,12 @@ class Program:
 
     def printed(self):
         """A program of its own."""
-        head = ["from math import inf, nan", "import flambeau", "from flambeau.eager import dtypes",
-                "from flambeau.eager.op.op import find"]
+        head = [
+            "from math import inf, nan",
+            "import flambeau",
+            "from flambeau.eager import dtypes",
+            "from flambeau.eager.op.op import find",
+        ]
         if any(not isinstance(i.values, np.ndarray) for i in self.inputs):
             head.append("from flambeau.tests.inductor.graphfuzz import Input")
         head += [f"op_{name} = find({name!r})" for name in self.records()]
@@ -145,8 +154,10 @@ class Program:
         if not self.other:
             return None
         table = dict(self.other)
-        moved = [i if isinstance(i.values, np.ndarray) else
-                 dataclasses.replace(i, sizes=tuple(table.get(n, n) for n in i.sizes)) for i in self.inputs]
+        moved = [
+            i if isinstance(i.values, np.ndarray) else dataclasses.replace(i, sizes=tuple(table.get(n, n) for n in i.sizes))
+            for i in self.inputs
+        ]
         return dataclasses.replace(self, inputs=tuple(moved))
 
 
@@ -314,6 +325,6 @@ def limits(column):
     stack = np.stack([a.astype(np.float64) if a.dtype.kind not in "biu" else a.astype(np.int64) for a in column])
     low, high = stack.min(0).astype(np.float64), stack.max(0).astype(np.float64)
     if column[0].dtype.kind in "biu":
-        low = np.where(low != high, np.nan, low)            # decided by a rounding: nothing to compare
+        low = np.where(low != high, np.nan, low)  # decided by a rounding: nothing to compare
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(high - low), low, np.where(low == high, low, np.nan)), high

@@ -39,10 +39,9 @@ class Twin:
 
     def __init__(self, program, name):
         self.program, self.name, self.native, self.problems = program, name, None, []
-        self.own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None
-                    for b in program.outputs]
+        self.own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
         self.overwrites = overwritten(program)
-        self.calls = []                                     # what it was called with, what came out
+        self.calls = []  # what it was called with, what came out
 
     def __call__(self, inputs, seed, base):
         if self.native is None:
@@ -64,7 +63,9 @@ class Twin:
 
     def compare(self, wanted, values):
         if wanted is None or values is None:
-            told = f"{self.name}: refused by {'C++' if wanted is not None else 'the loop interpreter'} alone\n{self.program.text()}"
+            told = (
+                f"{self.name}: refused by {'C++' if wanted is not None else 'the loop interpreter'} alone\n{self.program.text()}"
+            )
             self.problems += [told] if wanted is not values else []
             return
         for k, (a, b) in enumerate(zip(wanted, values, strict=True)):
@@ -108,12 +109,13 @@ class Unit:
             twin = Twin(driver.loop_program(computed, name, pairs, donated), name)
             self.twins.append(twin)
             return twin
+
         return driver.around_outputs(graph, build, writes)
 
     def build(self, plain):
         """Native code for all graphs; `plain`: as users get it, else quickly made: nothing is inlined."""
         made = []
-        with config.patch(threads=1):                       # all kernels of a graph in one text
+        with config.patch(threads=1):  # all kernels of a graph in one text
             for twin in self.twins:
                 try:
                     made.append((twin, codegen.generate(twin.program)))
@@ -126,8 +128,9 @@ class Unit:
         library = ctypes.CDLL(path)
         wrapper._bind_tensor()
         for k, (twin, generated) in enumerate(made):
-            entry = types.SimpleNamespace(fb_run=getattr(library, f"fb_run_{k}"), fb_plan=getattr(library, f"fb_plan_{k}"),
-                                          library=library)
+            entry = types.SimpleNamespace(
+                fb_run=getattr(library, f"fb_run_{k}"), fb_plan=getattr(library, f"fb_plan_{k}"), library=library
+            )
             twin.native = wrapper._launcher(twin.program, generated, entry, True)
         return len(made)
 
@@ -152,7 +155,7 @@ class Trial:
     call: object
     twins: list
     problem: str | None = None
-    other: object = None                                    # the same for other sizes: (program, what eager shows)
+    other: object = None  # the same for other sizes: (program, what eager shows)
 
 
 @contextlib.contextmanager
@@ -168,7 +171,7 @@ def attempt(trial, program, expected, stage):
     marks = [len(t.problems) for t in trial.twins]
     try:
         actual = show(trial.call, program)
-    except Exception as error:                              # whatever it is, it is the finding
+    except Exception as error:  # whatever it is, it is the finding
         trial.problem = f"{stage}: {type(error).__name__}: {error}"
         return
     judge(trial, program, expected, actual, [p for t, mark in zip(trial.twins, marks) for p in t.problems[mark:]], stage)
@@ -230,7 +233,7 @@ class _Since:
         self.whole, self.start = whole, start
 
     def __iter__(self):
-        return iter(self.whole[self.start:])
+        return iter(self.whole[self.start :])
 
 
 def run(programs, native=True, plain=False, whole=True):

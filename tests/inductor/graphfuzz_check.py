@@ -13,9 +13,9 @@ from .graphfuzz_small import minimized
 COUNT = int(os.environ.get("GRAPHS", 5000))
 SEED = int(os.environ.get("GRAPHS_SEED", 0)) * 10**6
 COMPILER = toolchain.compiler() is not None
-SIZE = 100                              # programs in one unit
+SIZE = 100  # programs in one unit
 BATCHES = range(COUNT // SIZE)
-WHOLE = [k for k in BATCHES if k % 12 in (0, 3, 6)]      # those whose calls run in C++; of the others the graphs alone do
+WHOLE = [k for k in BATCHES if k % 12 in (0, 3, 6)]  # those whose calls run in C++; of the others the graphs alone do
 
 
 def check(number, plain=False):
@@ -33,8 +33,10 @@ def check(number, plain=False):
 def told(failed, native, plain):
     """The first failure, its program as it was drawn and as a small program that can be run."""
     program = failed[0].program
-    return (f"program {program.label}: {failed[0].problem}\n\n{program.text()}\n{len(failed)} of {SIZE} programs fail; the "
-            f"first, made small:\n\n{smallest(program, native, plain).printed()}")
+    return (
+        f"program {program.label}: {failed[0].problem}\n\n{program.text()}\n{len(failed)} of {SIZE} programs fail; the "
+        f"first, made small:\n\n{smallest(program, native, plain).printed()}"
+    )
 
 
 def smallest(program, native=True, plain=False):

@@ -20,9 +20,26 @@ from .graphfuzz_records import Slot, families, templates, unchecked
 
 FLOATS, WHOLE = ("float32", "float64", "float16", "bfloat16"), ("int64", "int32", "uint8", "bool")
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 33)
-LARGE = 64.0                            # numbers beyond are bounded
-WITH_NUMBERS = {"add", "sub", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "maximum", "minimum", "where",
-                "lt", "le", "gt", "ge", "eq", "ne"}
+LARGE = 64.0  # numbers beyond are bounded
+WITH_NUMBERS = {
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "floor_divide",
+    "remainder",
+    "fmod",
+    "pow",
+    "maximum",
+    "minimum",
+    "where",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+}
 OF_INTEGERS = {"sum", "prod", "amax", "amin", "max_of_all", "min_of_all", "max_dim", "min_dim", "argmax", "argmin", "any", "all"}
 OF_NOTHING = {"sum", "prod", "mean", "any", "all", "logsumexp"}
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError)
@@ -31,8 +48,20 @@ REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, Attribute
 # -- drawing
 
 
-STEPS = {"map": 26, "reduction": 10, "view": 15, "write": 14, "product": 6, "sample": 14, "row": 4, "joined": 3, "looked_up": 5,
-         "cast": 4, "extern": 1, "scattered": 3}
+STEPS = {
+    "map": 26,
+    "reduction": 10,
+    "view": 15,
+    "write": 14,
+    "product": 6,
+    "sample": 14,
+    "row": 4,
+    "joined": 3,
+    "looked_up": 5,
+    "cast": 4,
+    "extern": 1,
+    "scattered": 3,
+}
 FUSED = {"map", "reduction", "view", "product", "row", "joined", "cast"}
 KINDS, WEIGHTS = list(STEPS), list(STEPS.values())
 MAPS_LIKED = ("add", "mul", "sub", "maximum", "where", "relu", "tanh", "neg", "sigmoid", "exp", "abs", "div", "lt", "gt")
@@ -62,7 +91,7 @@ class Drawer:
         for _ in range(r.choice((1, 2, 2, 3))):
             self.new_input(self.some_sizes(), self.dtype if r.random() < 0.75 else r.choice(FLOATS[:2] + WHOLE))
         length, tries, weights = r.choice((2, 3, 3, 4, 4, 5, 7)), 0, WEIGHTS
-        if r.random() < 0.08:                               # long chains of what fuses
+        if r.random() < 0.08:  # long chains of what fuses
             length, weights = r.choice((9, 12)), [weight if kind in FUSED else 0 for kind, weight in STEPS.items()]
         while length and tries < 60:
             tries += 1
@@ -114,10 +143,10 @@ class Drawer:
         text = getattr(self, kind)()
         if text and (self.write_line(text) if kind in ("write", "scattered") else self.value_line(text)):
             return True
-        for unused in self.inputs[max(inputs, 1):]:
+        for unused in self.inputs[max(inputs, 1) :]:
             del self.values[unused.name]
             self.order.remove(unused.name)
-        del self.inputs[max(inputs, 1):]
+        del self.inputs[max(inputs, 1) :]
         return False
 
     def evaluate(self, text):
@@ -213,8 +242,12 @@ class Drawer:
 
     @staticmethod
     def ranged(text, kind):
-        forms = {"positive": "({}.abs() + 0.5)", "uniform": "({}.tanh() * 0.9)", "bools": "({} > 0)",
-                 "probabilities": "({}.sigmoid() * 0.98 + 0.01)"}
+        forms = {
+            "positive": "({}.abs() + 0.5)",
+            "uniform": "({}.tanh() * 0.9)",
+            "bools": "({} > 0)",
+            "probabilities": "({}.sigmoid() * 0.98 + 0.01)",
+        }
         return forms.get(kind, "{}").format(text)
 
     def shaped(self, name, sizes):
@@ -239,8 +272,10 @@ class Drawer:
         first = self.pick(lambda t: t.dtype.is_floating_point) if r.random() < 0.7 else self.pick()
         if first is None:
             return None
-        names = [self.operand(name, value, first, k) if isinstance(value, Slot) else constant_text(value)
-                 for k, value in enumerate(row)]
+        names = [
+            self.operand(name, value, first, k) if isinstance(value, Slot) else constant_text(value)
+            for k, value in enumerate(row)
+        ]
         if name == "cast":
             return f"op_cast({names[0]}, dtypes.{r.choice(FLOATS[:2] + WHOLE)})"
         return self.spelled(name, names) if any(first in n for n in names) else None
@@ -265,12 +300,15 @@ class Drawer:
 
     def reduction(self):
         r, name = self.random, self.random.choice(families()["reductions"])
-        x = self.pick(lambda t: t.dim() > 0 and (name in OF_INTEGERS or t.dtype.is_floating_point)
-                      and (name in OF_NOTHING or t.numel() > 0))
+        x = self.pick(
+            lambda t: t.dim() > 0 and (name in OF_INTEGERS or t.dtype.is_floating_point) and (name in OF_NOTHING or t.numel() > 0)
+        )
         if x is None:
             return None
         op, row = OPS[name], r.choice(templates(name))
-        most = max((len(v) for t in templates(name) for p, v in zip(op.params, t) if p.name == "dim" and type(v) is tuple), default=0)
+        most = max(
+            (len(v) for t in templates(name) for p, v in zip(op.params, t) if p.name == "dim" and type(v) is tuple), default=0
+        )
         args = []
         for p, value in zip(op.params, row):
             if isinstance(value, Slot):
@@ -278,7 +316,9 @@ class Drawer:
             elif p.name in ("dim", "dims"):
                 rank = self.values[x].dim()
                 several = tuple(d for d in range(rank) if r.random() < 0.5 and most > 1) or (r.randrange(rank),)
-                value = repr(several if isinstance(value, tuple) else r.choice((None, self.dim(x))) if value is None else self.dim(x))
+                value = repr(
+                    several if isinstance(value, tuple) else r.choice((None, self.dim(x))) if value is None else self.dim(x)
+                )
             elif p.name == "keepdim":
                 value = repr(r.random() < 0.4)
             else:
@@ -308,7 +348,7 @@ class Drawer:
         whole = self.dtype in FLOATS[:2] or name not in families()["externs"]
         dtype = self.dtype if whole and self.random.random() < 0.8 else "float32"
         spelled = [self.argument(v, dtype) for v in row]
-        if "backward" in name:                              # gradients come row-major from the engine
+        if "backward" in name:  # gradients come row-major from the engine
             spelled = [f"{text}.contiguous()" if isinstance(v, Slot) else text for v, text in zip(row, spelled)]
         return self.spelled(name, spelled)
 
@@ -336,18 +376,40 @@ class Drawer:
         r.shuffle(order)
         total = int(np.prod(sizes))
         forms = [
-            f"{x}.transpose({d}, {e - rank})", f"{x}.permute({order})", f"{x}{cut(f'{a}:{b}')}", f"{x}{cut(f'{a}:{b}')}",
-            f"{x}{cut('::2')}", f"{x}{cut(f'{a}::3')}", f"{x}.unsqueeze({d})", f"{x}.squeeze()", f"{x}.squeeze({d})",
-            f"{x}.reshape({total})", f"{x}.reshape(-1, {sizes[-1]})" if sizes[-1] else f"{x}.reshape(0)", f"{x}.flatten()",
-            f"{x}.detach()", f"{x}.unsqueeze(0).expand({[2, *sizes]})", f"{x}.expand({[3 if m == 1 else m for m in sizes]})",
-            f"{x}.contiguous()", f"{x}.flip({d})", f"{x}.roll({r.randrange(-3, 4)}, {d})", f"{x}.chunk(2, {d})[-1]",
-            f"{x}.reshape({[m for p in (factors(m) for m in sizes) for m in p]})", f"{x}.repeat({[1] * (rank - 1) + [2]})",
-            f"{x}.movedim({d}, {e})", f"{x}.reshape({list(sizes[::-1])})",
+            f"{x}.transpose({d}, {e - rank})",
+            f"{x}.permute({order})",
+            f"{x}{cut(f'{a}:{b}')}",
+            f"{x}{cut(f'{a}:{b}')}",
+            f"{x}{cut('::2')}",
+            f"{x}{cut(f'{a}::3')}",
+            f"{x}.unsqueeze({d})",
+            f"{x}.squeeze()",
+            f"{x}.squeeze({d})",
+            f"{x}.reshape({total})",
+            f"{x}.reshape(-1, {sizes[-1]})" if sizes[-1] else f"{x}.reshape(0)",
+            f"{x}.flatten()",
+            f"{x}.detach()",
+            f"{x}.unsqueeze(0).expand({[2, *sizes]})",
+            f"{x}.expand({[3 if m == 1 else m for m in sizes]})",
+            f"{x}.contiguous()",
+            f"{x}.flip({d})",
+            f"{x}.roll({r.randrange(-3, 4)}, {d})",
+            f"{x}.chunk(2, {d})[-1]",
+            f"{x}.reshape({[m for p in (factors(m) for m in sizes) for m in p]})",
+            f"{x}.repeat({[1] * (rank - 1) + [2]})",
+            f"{x}.movedim({d}, {e})",
+            f"{x}.reshape({list(sizes[::-1])})",
         ]
         if n:
-            forms += [f"{x}{cut(str(r.randrange(n)))}", f"{x}{cut(str(-1 - r.randrange(n)))}", f"{x}.narrow({d}, {a}, {b - a})",
-                      f"{x}.select({d}, {r.randrange(n)})", f"{x}.unfold({d}, {min(n, 2)}, {r.choice((1, 2))})",
-                      f"{x}.split({max(1, n // 2)}, {d})[0]", f"{x}.unbind({d})[0]"]
+            forms += [
+                f"{x}{cut(str(r.randrange(n)))}",
+                f"{x}{cut(str(-1 - r.randrange(n)))}",
+                f"{x}.narrow({d}, {a}, {b - a})",
+                f"{x}.select({d}, {r.randrange(n)})",
+                f"{x}.unfold({d}, {min(n, 2)}, {r.choice((1, 2))})",
+                f"{x}.split({max(1, n // 2)}, {d})[0]",
+                f"{x}.unbind({d})[0]",
+            ]
         if rank > 1:
             forms += [f"{x}.diagonal(0, {d}, {e})", f"{x}.t()" if rank == 2 else f"{x}.flatten(0, 1)", f"{x}.mT"]
         return r.choice(forms)
@@ -373,14 +435,25 @@ class Drawer:
         number = constant_text(r.choice((0.5, 2, -1.5, 0.0, 3)))
         source = near if near is not None and r.random() < 0.75 else number
         del self.values["v_target"]
-        forms = [f"{place}.add_({source})", f"{place}.mul_({source})", f"{place}.sub_({source})", f"{place}.copy_({near or x})",
-                 f"{place}.relu_()", f"{place}.tanh_()", f"{place}.neg_()", f"{place}.zero_()", f"{place}.fill_({number})",
-                 f"{place}.clamp_(-1, 1)", f"{place}.masked_fill_({self.mask(place, t)}, {number})", f"{place}.add_({source}, alpha=2)",
-                 f"{place}[...] = {source}"]
+        forms = [
+            f"{place}.add_({source})",
+            f"{place}.mul_({source})",
+            f"{place}.sub_({source})",
+            f"{place}.copy_({near or x})",
+            f"{place}.relu_()",
+            f"{place}.tanh_()",
+            f"{place}.neg_()",
+            f"{place}.zero_()",
+            f"{place}.fill_({number})",
+            f"{place}.clamp_(-1, 1)",
+            f"{place}.masked_fill_({self.mask(place, t)}, {number})",
+            f"{place}.add_({source}, alpha=2)",
+            f"{place}[...] = {source}",
+        ]
         if place != x and place.endswith("]"):
             forms += [f"{place} = {source}"] * 4
         if "reshape" in place or "contiguous" in place or "flip" in place or "roll" in place:
-            return None                                  # writes into a copy
+            return None  # writes into a copy
         return x, r.choice(forms)
 
     def mask(self, place, t):
@@ -430,10 +503,15 @@ class Drawer:
         count = r.choice((1, 2, 3, 5))
         index = self.index((count,), n)
         shape = tuple(count if k == d else m for k, m in enumerate(t.shape))
-        return r.choice((
-            f"{x}.index_select({d}, {index})", f"{x}[{':, ' * d}{index}]", f"{x}[{':, ' * d}{index} - 1]",
-            f"op_gather({x}, {d}, {self.index(shape, n)})", f"{x}.take_along_dim({self.index(shape, n)}, {d})",
-        ))
+        return r.choice(
+            (
+                f"{x}.index_select({d}, {index})",
+                f"{x}[{':, ' * d}{index}]",
+                f"{x}[{':, ' * d}{index} - 1]",
+                f"op_gather({x}, {d}, {self.index(shape, n)})",
+                f"{x}.take_along_dim({self.index(shape, n)}, {d})",
+            )
+        )
 
     def scattered(self):
         """Statements that write where tensors tell; of values, not of views."""
@@ -445,8 +523,11 @@ class Drawer:
         shape = tuple(count if k == d else m for k, m in enumerate(t.shape))
         source = self.new_input(shape, t.dtype.name)
         index = self.index((count,), n)
-        forms = [f"{x}.index_add_({d}, {index}, {source})", f"{x}.scatter_add_({d}, {self.index(shape, n)}, {source})",
-                 f"{x}.index_fill_({d}, {index}, 0.5)"]
+        forms = [
+            f"{x}.index_add_({d}, {index}, {source})",
+            f"{x}.scatter_add_({d}, {self.index(shape, n)}, {source})",
+            f"{x}.index_fill_({d}, {index}, 0.5)",
+        ]
         if count == 1:
             forms += [f"{x}.index_copy_({d}, {index}, {source})", f"{x}[{':, ' * d}{index}] = {source}"]
         return x, r.choice(forms)

@@ -58,14 +58,24 @@ def refused_line(r, drawer, x, count):
     given = Input(f"x{count}", shape, "int64", "rows", index.reshape(shape))
     i = given.name
     if whole:
-        forms = [f"op_gather({x}, {d}, {i})", f"{x}.scatter({d}, {i}, 1)", f"{x}.scatter_add({d}, {i}, op_gather({x}, {d}, {i} * 0))"]
+        forms = [
+            f"op_gather({x}, {d}, {i})",
+            f"{x}.scatter({d}, {i}, 1)",
+            f"{x}.scatter_add({d}, {i}, op_gather({x}, {d}, {i} * 0))",
+        ]
     elif size != n:
         forms = [f"{x}.expand([3, {', '.join(map(str, t.shape[1:]))}])[{i}]"]
     else:
         rows = f"{x}.index_select({d}, {i} * 0)"
-        forms = [f"{x}.index_select({d}, {i})", f"{x}[{':, ' * d}{i}]", f"{x}.index_add({d}, {i}, {rows})",
-                 f"{x}.index_copy({d}, {i}, {rows})", f"{x}.index_fill({d}, {i} + {2 * n} * ({i} < 0), 1)",
-                 f"op_embedding_lookup({x}.movedim({d}, 0), {i})", f"op_index_put({x}.movedim({d}, 0), ({i},), {x}.flatten()[0], (0,))"]
+        forms = [
+            f"{x}.index_select({d}, {i})",
+            f"{x}[{':, ' * d}{i}]",
+            f"{x}.index_add({d}, {i}, {rows})",
+            f"{x}.index_copy({d}, {i}, {rows})",
+            f"{x}.index_fill({d}, {i} + {2 * n} * ({i} < 0), 1)",
+            f"op_embedding_lookup({x}.movedim({d}, 0), {i})",
+            f"op_index_put({x}.movedim({d}, 0), ({i},), {x}.flatten()[0], (0,))",
+        ]
     return r.choice(forms), (given,)
 
 
@@ -77,11 +87,21 @@ def computed_index(r, x, n):
 def refused_value(r, x, t):
     if t.dtype.is_floating_point:
         wrong = f"({x} * 0 + {r.choice((2, -1))})"
-        return r.choice((f"{wrong}.bernoulli()", f"flambeau.nn.functional.binary_cross_entropy({wrong}, {wrong} * 0)",
-                         f"flambeau.normal({x}, {wrong} * 0 - 1)",
-                         f"flambeau.nn.functional.one_hot({wrong}.long().flatten(), 2)"))
-    return r.choice((f"{x}.long() // ({x}.long() * 0)", f"{x}.long() % ({x}.long() * 0)",
-                     f"flambeau.nn.functional.one_hot({x}.long().flatten() * 0 + 5, 4)"))
+        return r.choice(
+            (
+                f"{wrong}.bernoulli()",
+                f"flambeau.nn.functional.binary_cross_entropy({wrong}, {wrong} * 0)",
+                f"flambeau.normal({x}, {wrong} * 0 - 1)",
+                f"flambeau.nn.functional.one_hot({wrong}.long().flatten(), 2)",
+            )
+        )
+    return r.choice(
+        (
+            f"{x}.long() // ({x}.long() * 0)",
+            f"{x}.long() % ({x}.long() * 0)",
+            f"flambeau.nn.functional.one_hot({x}.long().flatten() * 0 + 5, 4)",
+        )
+    )
 
 
 def refusal(call, program):

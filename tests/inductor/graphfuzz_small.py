@@ -37,7 +37,7 @@ def told(fault, program):
     try:
         return fault(program)
     except REFUSALS:
-        return None                                         # eager does not run it
+        return None  # eager does not run it
 
 
 def kind(problem):
@@ -50,15 +50,15 @@ def candidates(program):
     change = lambda **parts: dataclasses.replace(program, **parts)
     outputs, lines, inputs = program.outputs, program.lines, program.inputs
     for k in range(len(outputs) if len(outputs) > 1 else 0):
-        yield change(outputs=outputs[:k] + outputs[k + 1:])
+        yield change(outputs=outputs[:k] + outputs[k + 1 :])
     made = {line.name: line for line in lines}
     for k, name in enumerate(outputs):
         for earlier in sorted(made[name].reads if name in made else ()):
-            yield change(outputs=(*outputs[:k], earlier, *outputs[k + 1:]))
+            yield change(outputs=(*outputs[:k], earlier, *outputs[k + 1 :]))
     yield from cut(program)
     for k, line in enumerate(lines):
         if line.name is None:
-            yield change(lines=lines[:k] + lines[k + 1:])
+            yield change(lines=lines[:k] + lines[k + 1 :])
     if program.other:
         yield change(other=())
     elif program.dynamic:
@@ -66,7 +66,7 @@ def candidates(program):
     for k, given in enumerate(inputs):
         for simpler in ({"grad": None}, {"layout": "rows"}, {"values": "grid"}, {"dtype": "float32"}):
             if not isinstance(given.values, (int, np.ndarray)) and any(getattr(given, n) != v for n, v in simpler.items()):
-                yield change(inputs=inputs[:k] + (dataclasses.replace(given, **simpler),) + inputs[k + 1:])
+                yield change(inputs=inputs[:k] + (dataclasses.replace(given, **simpler),) + inputs[k + 1 :])
 
 
 def cut(program):
@@ -77,7 +77,7 @@ def cut(program):
         value = values.get(name)
         if isinstance(value, np.ndarray):
             given = Input(name, value.shape, value.dtype.name, values=value)
-            yield dataclasses.replace(program, inputs=(*program.inputs, given), lines=program.lines[:k] + program.lines[k + 1:])
+            yield dataclasses.replace(program, inputs=(*program.inputs, given), lines=program.lines[:k] + program.lines[k + 1 :])
 
 
 def computed(program):
@@ -103,5 +103,11 @@ def without_unread(program):
         if len(kept) == len(lines):
             break
         lines = kept
-    return Program(tuple(i for i in program.inputs if i.name in read), tuple(lines), program.outputs, program.dynamic,
-                   program.other, program.label)
+    return Program(
+        tuple(i for i in program.inputs if i.name in read),
+        tuple(lines),
+        program.outputs,
+        program.dynamic,
+        program.other,
+        program.label,
+    )

@@ -20,7 +20,6 @@ from .tools import compiled, dtypes, tensor
 needs_compiler = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
 
 
-
 @pytest.fixture
 def soon(monkeypatch):
     """Few rows and columns are enough, four rows a run."""
@@ -46,8 +45,11 @@ BESIDE = {
     "one run a row of blocks": (stages, (6, 4, 20), 2),
     "rows that a run does not divide": (rows_and_columns, (23, 20), 0),
     "a maximum": (lambda x: (O["sum"](x, (1,), False), O["amax"](x, (0,), False)), (24, 20), 0),
-    "what the rows write": (lambda x: (O["sum"](y := O["mul"](x, O["sum"](x, (1,), True)), (1,), False), O["sum"](y, (0,), False)),
-                            (24, 20), 0),
+    "what the rows write": (
+        lambda x: (O["sum"](y := O["mul"](x, O["sum"](x, (1,), True)), (1,), False), O["sum"](y, (0,), False)),
+        (24, 20),
+        0,
+    ),
 }
 
 
@@ -77,7 +79,9 @@ def test_sums_begun_by_the_rows_in_generated_code(name, dtype, soon):
     run = compiled(fn, *make(), backend="inductor")
     close = {"float32": 1e-4, "float64": 1e-12, "bfloat16": 5e-2, "int32": 0}[dtype]
     for actual, wanted in zip(run(*make()), fn(*make()), strict=True):
-        np.testing.assert_allclose(actual._array.astype(np.float64), wanted._array.astype(np.float64), rtol=close, atol=close * 20)
+        np.testing.assert_allclose(
+            actual._array.astype(np.float64), wanted._array.astype(np.float64), rtol=close, atol=close * 20
+        )
 
 
 def test_results_go_past_the_caches_beside_sums(soon, trace, make, monkeypatch):

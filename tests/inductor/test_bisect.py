@@ -97,10 +97,13 @@ def test_a_flipped_operator_is_found(script, flipped, capsys):
 def test_verify_names_the_same(flipped):
     def f(x):
         return (torch.tanh(x) - x.mean()).sum()
+
     with config.patch(verify=False), pytest.raises(InternalError) as raised:
         torch.compile(f, fullgraph=True, options={"verify": True})(torch.linspace(0.1, 1, 7))
     text = str(raised.value)
-    assert "stage 'compiled' differs from the captured graph in outputs" in text and "node sub" in text and "test_bisect.py:" in text
+    assert (
+        "stage 'compiled' differs from the captured graph in outputs" in text and "node sub" in text and "test_bisect.py:" in text
+    )
     assert "stage    C++" in text and "kernel   k_" in text and "v_tanh" in text and "bisect SCRIPT" in text
 
 
@@ -124,19 +127,21 @@ def run_alone(finding, path):
 
 def test_in_the_backward(flipped, tmp_path):
     """The gradient of tanh is g * (1 - tanh(x)^2) with tanh computed again: the fault is in the backward alone."""
+
     def f(x):
         return torch.nn.functional.gelu(x, approximate="tanh").sum()
+
     finding = found(f, torch.randn(6, 5, requires_grad=True))
     assert finding is not None and finding.stage == "C++" and finding.graph == "backward"
     assert finding.line.startswith("test_bisect.py:") and run_alone(finding, tmp_path / "small.py") == 1
 
 
-WRONG = {       # what is exchanged once in a kernel's C++
+WRONG = {  # what is exchanged once in a kernel's C++
     "operator": (r"v_tanh\(", r"v_exp("),
     "index": (r"= ld\(@(\d)@ \+ \(([^()]*)\), lanes\)", r"= ld(@\1@ + ((\2) & ~(i64)15), lanes)"),
     "dropped store": (r"(?m)^(\s*)(st|stream_if)\([^;]*\);", r"\1;"),
     "start of a sum": (r"splat_f\(0\.0f\)(?=[,};])", r"splat_f(1.0f)"),
-    "type": (r"v_tanh\((\S+)\);", r"v_tanh(as_f(as_i(\1) & splat_i((int)0xffff0000)));"),       # as bfloat16
+    "type": (r"v_tanh\((\S+)\);", r"v_tanh(as_f(as_i(\1) & splat_i((int)0xffff0000)));"),  # as bfloat16
 }
 
 
@@ -152,11 +157,17 @@ def epilogue(x, w):
     return torch.tanh(x @ w) * 3
 
 
-@pytest.mark.parametrize("kind, f, dynamic, gradients", [
-    *((kind, rows, kind in ("index", "type"), False) for kind in WRONG),
-    ("type", squashed, False, True), ("dropped store", squashed, True, True),
-    ("operator", epilogue, True, True), ("dropped store", epilogue, False, False),
-], ids=lambda given: getattr(given, "__name__", str(given)))
+@pytest.mark.parametrize(
+    "kind, f, dynamic, gradients",
+    [
+        *((kind, rows, kind in ("index", "type"), False) for kind in WRONG),
+        ("type", squashed, False, True),
+        ("dropped store", squashed, True, True),
+        ("operator", epilogue, True, True),
+        ("dropped store", epilogue, False, False),
+    ],
+    ids=lambda given: getattr(given, "__name__", str(given)),
+)
 def test_each_kind_of_fault_is_named(monkeypatch, tmp_path, kind, f, dynamic, gradients):
     """The kernel that bisect names is one with the fault, and the repro fails alone."""
     wrong, kept = [], codegen.write_kernel
@@ -177,6 +188,7 @@ def test_each_kind_of_fault_is_named(monkeypatch, tmp_path, kind, f, dynamic, gr
 def test_with_symbolic_sizes_and_draws(flipped, tmp_path):
     def f(x):
         return torch.tanh(torch.nn.functional.dropout(x, 0.5)) - x.sum(0)
+
     finding = found(f, torch.randn(6, 5), dynamic=True)
     assert finding.stage == "C++" and run_alone(finding, tmp_path / "small.py") == 1
 
@@ -218,6 +230,7 @@ def test_before_the_loops(monkeypatch, tmp_path):
 def test_a_compiler_that_raises(monkeypatch, tmp_path):
     def refusing(program, kernel):
         raise InternalError("no kernel today")
+
     monkeypatch.setattr(codegen, "write_kernel", refusing)
     finding = found(lambda x: torch.sin(x) * 2, torch.randn(4))
     assert "it raises InternalError: no kernel today" in finding.problem and finding.repro
@@ -229,8 +242,9 @@ def test_a_later_call(monkeypatch):
 
     def clipping(program, kernel):
         written = kept(program, kernel)
-        return dataclasses.replace(written, code=written.code.replace("v_sin(", "v_minimum(splat_f(0.9f), v_sin("
-                                                                      ).replace("_at_0);", "_at_0));"))
+        return dataclasses.replace(
+            written, code=written.code.replace("v_sin(", "v_minimum(splat_f(0.9f), v_sin(").replace("_at_0);", "_at_0));")
+        )
 
     monkeypatch.setattr(codegen, "write_kernel", clipping)
     with config.patch(verify=False, optimize=0, strict=True):

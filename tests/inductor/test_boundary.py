@@ -48,8 +48,11 @@ def test_a_failed_check_changes_nothing():
     with pytest.raises(CheckFailed):
         run(x, indices(0, 7), table)
     assert np.array_equal(x._array, before) and x._version == version
-    assert np.array_equal(random.default_generator.get_state()._array, state._array) if isinstance(state, Tensor) \
+    assert (
+        np.array_equal(random.default_generator.get_state()._array, state._array)
+        if isinstance(state, Tensor)
         else random.default_generator.get_state() == state
+    )
     run(x, indices(0, 4), table)
     assert not np.array_equal(x._array, before)
 
@@ -59,18 +62,21 @@ def test_stages_that_agree_pass():
         y = ops.mul(x, w)
         ops.add_(x, 1.0)
         return (ops.softmax(y, 1),)
+
     args = tensor(3, 4), leaf(4)
     run = driver.compile_graph(capture(f, *args), list(args), {"verify": True}, driver.loops)
     assert run(*args)[0].requires_grad
 
     def g(x, w):
         return ops.exp(ops.mul(x, w)), ops.dropout(w, 0.5)[0]
+
     driver.compile_graph(capture(g, *args), list(args), {"verify": True}, driver.loops)
 
 
 def test_the_first_stage_that_differs_is_named(monkeypatch):
     def f(x):
         return (ops.exp(ops.sin(x)),)
+
     args = (tensor(3, 4),)
     graph = capture(f, *args)
     for node in graph.calls:
@@ -85,12 +91,12 @@ def test_the_first_stage_that_differs_is_named(monkeypatch):
                 if node.target.name in ("exp", "sin"):
                     values[k] = ops.add(values[k], 0.5)
             return values
+
         return run
+
     with pytest.raises(InternalError) as error:
         driver.compile_graph(graph, list(args), {"verify": True}, wrong)
-    assert "stage 'compiled' differs" in str(error.value) and "first differing node sin (sin, m.py:3)" in str(
-        error.value
-    )
+    assert "stage 'compiled' differs" in str(error.value) and "first differing node sin (sin, m.py:3)" in str(error.value)
 
 
 def test_every_stage_leaves_its_text(tmp_path):
@@ -98,6 +104,7 @@ def test_every_stage_leaves_its_text(tmp_path):
         y = ops.mul(x, w)
         ops.add_(x, 1.0)
         return (ops.exp(y),)
+
     args = tensor(3, 4), leaf(4)
     with config.patch(dump=str(tmp_path)), compile_log.active(compile_log.begin("f")) as record:
         driver.loops_backend(capture(f, *args), list(args))
@@ -121,10 +128,11 @@ def test_constants_are_inputs_of_the_compiled_graph():
 def test_gradients_may_come_with_any_strides():
     def f(x, w):
         return (ops.mul(ops.exp(x), w),)
+
     for backend in ("aot_eager", "loops"):
         x, w = leaf(3, 4), leaf(4)
         (y,) = compiled(f, x, w, backend=backend)(x, w)
-        ops.sum(y, (0, 1), False).backward()                       # an expanded gradient: strides 0
+        ops.sum(y, (0, 1), False).backward()  # an expanded gradient: strides 0
         ones = x.grad
         x2 = leaf(3, 4)
         ops.sum(f(x2, w)[0], (0, 1), False).backward()

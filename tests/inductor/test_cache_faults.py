@@ -27,14 +27,19 @@ PROGRAM = textwrap.dedent("""
     assert abs(loss.item() - model(x).square().sum().item()) < 1e-4
     print("RESULT", round(loss.item(), 5), round(model[0].weight.grad.sum().item(), 4))
 """)
-OBJECTS = 2                 # shared objects of the program: forward and backward
+OBJECTS = 2  # shared objects of the program: forward and backward
 
 
 def start(code, folder, **environment):
     given = {k: v for k, v in os.environ.items() if not k.startswith("FLAMBEAU_")}
     given |= {"FLAMBEAU_CACHE_DIR": str(folder), "FLAMBEAU_LOGS": "cache"} | environment
-    return subprocess.Popen([sys.executable, "-W", "always::RuntimeWarning", "-c", code], env=given, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.Popen(
+        [sys.executable, "-W", "always::RuntimeWarning", "-c", code],
+        env=given,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def finish(process):
@@ -65,9 +70,11 @@ def test_a_second_process_compiles_nothing(full):
 
 def test_a_second_process_imports_no_passes(full):
     folder, result = full
-    code = PROGRAM + "import sys; assert 'flambeau.inductor.runtime.graph_cache' in sys.modules\n" \
-        "assert not {'driver', 'lower', 'schedule', 'cpp.codegen', 'functionalize'} & " \
+    code = (
+        PROGRAM + "import sys; assert 'flambeau.inductor.runtime.graph_cache' in sys.modules\n"
+        "assert not {'driver', 'lower', 'schedule', 'cpp.codegen', 'functionalize'} & "
         "{name.removeprefix('flambeau.inductor.') for name in sys.modules}\n"
+    )
     # the line of the program that is compiled is the same, and so is its number
     assert run(code, folder)[1] == result
 
@@ -76,7 +83,7 @@ def test_eight_processes_share_one_cold_store(tmp_path, full):
     folder = tmp_path / "cache"
     all_of_them = [finish(process) for process in [start(PROGRAM, folder) for _ in range(8)]]
     assert {tuple(result) for _, result in all_of_them} == {tuple(full[1])}
-    assert sum(said.count("built") for said, _ in all_of_them) == OBJECTS       # the others waited for the first
+    assert sum(said.count("built") for said, _ in all_of_them) == OBJECTS  # the others waited for the first
     assert "RuntimeWarning" not in "".join(said for said, _ in all_of_them)
     said, _ = run(PROGRAM, folder)
     assert "built" not in said and said.count("found") == OBJECTS
@@ -86,7 +93,7 @@ def test_eight_processes_share_one_cold_store(tmp_path, full):
 def shim(tmp_path, text):
     """A compiler that does something before the real one runs."""
     path = tmp_path / "cxx"
-    path.write_text(f"#!/bin/sh\n{text}\nexec {toolchain.compiler()} \"$@\"\n")
+    path.write_text(f'#!/bin/sh\n{text}\nexec {toolchain.compiler()} "$@"\n')
     path.chmod(0o755)
     return str(path)
 
@@ -126,10 +133,12 @@ def test_files_may_not_grow(tmp_path, full):
 def test_a_full_disk(tmp_path, full, everywhere):
     """Nothing can be written: to the store, or anywhere."""
     told = "    if everywhere or path.startswith(folder): raise OSError(28, 'No space left on device')\n"
-    code = ("import os\nfrom flambeau.runtime import artefacts\nkept, folder = artefacts.write_atomically, "
-            f"os.environ['FLAMBEAU_CACHE_DIR']\neverywhere = {everywhere}\n"
-            f"def write_atomically(path, data):\n{told}    return kept(path, data)\n"
-            "artefacts.write_atomically = write_atomically\n" + PROGRAM)
+    code = (
+        "import os\nfrom flambeau.runtime import artefacts\nkept, folder = artefacts.write_atomically, "
+        f"os.environ['FLAMBEAU_CACHE_DIR']\neverywhere = {everywhere}\n"
+        f"def write_atomically(path, data):\n{told}    return kept(path, data)\n"
+        "artefacts.write_atomically = write_atomically\n" + PROGRAM
+    )
     folder = tmp_path / "cache"
     said, result = run(code, folder)
     assert result == full[1] and "No space left on device" in said
@@ -165,9 +174,12 @@ def test_a_read_only_store_is_read(full):
     """What is there is found, what is not goes to a temporary folder."""
     folder, result = full
     before = sorted(folder.rglob("*"))
-    code = ("from flambeau.runtime import artefacts; "                 # the program's lines keep their numbers
-            "artefacts._write_refusal = lambda folder: 'it cannot be written to: Read-only file system'" + PROGRAM
-            + "assert torch.compile(lambda x: x - 5)(torch.ones(2)).tolist() == [-4.0, -4.0]\n")
+    code = (
+        "from flambeau.runtime import artefacts; "  # the program's lines keep their numbers
+        "artefacts._write_refusal = lambda folder: 'it cannot be written to: Read-only file system'"
+        + PROGRAM
+        + "assert torch.compile(lambda x: x - 5)(torch.ones(2)).tolist() == [-4.0, -4.0]\n"
+    )
     said, found = run(code, folder)
     assert found == result and said.count("RuntimeWarning") == 1 and "Read-only file system" in said
     assert said.count("cache: found") == OBJECTS and said.count("built") == 1 and sorted(folder.rglob("*")) == before
@@ -223,6 +235,7 @@ def test_another_instruction_set_misses(store, passes):
 def test_another_constant_of_a_closure_misses(store, passes):
     def scaled(by):
         return lambda x: x * by
+
     assert value_of(scaled(3)) == [3.0, 6.0] and value_of(scaled(4)) == [4.0, 8.0] and len(passes) == 2
     assert value_of(scaled(3)) == [3.0, 6.0] and value_of(scaled(3.0)) == [3.0, 6.0]
     assert value_of(scaled(-0.0))[0].hex() == "-0x0.0p+0" and value_of(scaled(0.0))[0].hex() == "0x0.0p+0"
@@ -238,6 +251,7 @@ def test_an_edited_helper_misses(store, passes, tmp_path):
         space = {}
         exec(compile(path.read_text(), str(path), "exec"), space)
         return lambda x: space["shift"](x) * 2
+
     before, after = "def shift(x): return x + 1\n", "def shift(x): return x + 9\n"
     assert value_of(helper(before)) == [4.0, 6.0] and value_of(helper(after)) == [20.0, 22.0]
     assert value_of(helper(before)) == [4.0, 6.0] and len(passes) == 2
@@ -255,9 +269,11 @@ def test_another_default_of_a_helper_misses(store, passes):
 
 def test_values_of_tensors_do_not_count(store, passes):
     """A constant tensor is an input: another one of its geometry takes the same code, and its own values."""
+
     def shifted(by):
         table = torch.tensor(by)
         return lambda x: x + table
+
     assert value_of(shifted([1.0, 2.0])) == [2.0, 4.0] and value_of(shifted([5.0, 7.0])) == [6.0, 9.0]
     assert len(passes) == 1
     assert np.array_equal(value_of(shifted([[1.0], [2.0]])), [[2.0, 3.0], [3.0, 4.0]]) and len(passes) == 2

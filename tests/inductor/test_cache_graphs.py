@@ -28,8 +28,12 @@ def shown(f, make):
     result = f(*inputs)
     outputs = [t for t in (result if isinstance(result, (tuple, list)) else (result,))]
     tensors = [t for t in (*inputs, *outputs) if isinstance(t, torch.Tensor)]
-    shared = [(i, j) for i, a in enumerate(tensors) for j, b in enumerate(tensors[:i])
-              if a is b or np.may_share_memory(a.detach().numpy(), b.detach().numpy())]
+    shared = [
+        (i, j)
+        for i, a in enumerate(tensors)
+        for j, b in enumerate(tensors[:i])
+        if a is b or np.may_share_memory(a.detach().numpy(), b.detach().numpy())
+    ]
     leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad]
     reached = [t for t in outputs if isinstance(t, torch.Tensor) and t.requires_grad]
     grads = torch.autograd.grad([(t * t).sum() for t in reached], leaves, allow_unused=True) if reached else []
@@ -65,7 +69,7 @@ class Squared(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         x, w = ctx.saved_tensors
-        return grad * x * w * 3, grad * x            # not the derivative: so it shows which one is used
+        return grad * x * w * 3, grad * x  # not the derivative: so it shows which one is used
 
 
 PROGRAMS = {
@@ -99,14 +103,17 @@ def test_what_the_store_gives_is_what_was_compiled(name, store, passes):
 
 def test_changing_sizes(store, passes):
     """The guards that the passes added are there again: both serve the same sizes, and refuse the same."""
+
     def f(x, y):
         return torch.cat([x, y]).reshape(-1, 2).sum(0) + x.mean() * x.shape[0]
+
     sizes = [(4, 6), (8, 6), (2, 2), (3, 5), (1, 1), (7, 9)]
 
     def run():
         before = counters.snapshot()["graphs"]
         g = torch.compile(f, dynamic=True)
         return [g(plain(a, 4), plain(b, 4, seed=1)).numpy() for a, b in sizes], counters.snapshot()["graphs"] - before
+
     (first, graphs), made = run(), len(passes)
     second, again = run()
     assert graphs == again == made == len(passes)
@@ -126,6 +133,7 @@ def test_guards_are_the_same(store, passes):
     def f(x, y):
         z = torch.cat([x, y])
         return (z.reshape(-1, 4) if z.shape[0] > 5 else z) + x.repeat(2, 1)[:1].sum()
+
     first = guards_of(f, plain(4, 4), plain(6, 4))
     assert guards_of(f, plain(4, 4), plain(6, 4)) == first
     assert len(passes) == 1
@@ -146,6 +154,7 @@ def test_another_pattern_of_gradients_is_stored_too(store, passes, monkeypatch):
         inputs = make()
         outputs = f(*inputs)
         return torch.autograd.grad([outputs[k].sum() for k in chosen], inputs, allow_unused=True)
+
     for chosen in ((0, 1, 2), (1,), (0, 2)):
         expected = some(three_heads, chosen)
         for _ in range(2):
@@ -164,6 +173,7 @@ def test_double_backward_makes_the_graph_again(store, passes):
         x, w = leaf(3), leaf(3, seed=1)
         (first,) = torch.autograd.grad(g(x, w), [x], create_graph=True)
         return torch.autograd.grad(first.sum(), [w])[0].numpy()
+
     expected = second(f)
     for _ in range(2):
         np.testing.assert_allclose(second(torch.compile(f)), expected, rtol=1e-5)
@@ -187,8 +197,12 @@ def test_index_errors_are_eagers(store, passes):
 def test_settings_and_needs_are_part_of_the_key(store, passes):
     f = lambda x: x.bfloat16().exp() * 3
     torch.compile(f)(plain(4))
-    for change in (dict(keep_half_rounding=not config.keep_half_rounding), dict(optimize=1), dict(isa="baseline"),
-                   dict(kernel_times=True)):
+    for change in (
+        dict(keep_half_rounding=not config.keep_half_rounding),
+        dict(optimize=1),
+        dict(isa="baseline"),
+        dict(kernel_times=True),
+    ):
         with config.patch(**change):
             torch.compile(f)(plain(4))
     torch.compile(f)(leaf(4))
@@ -204,10 +218,12 @@ def test_a_record_of_the_program_is_not_stored(store, passes):
     @pointwise
     def test_cache_graphs_shift(s, x):
         return x + 41.0
+
     try:
         for n in (1, 2):
-            np.testing.assert_array_equal(torch.compile(lambda x: test_cache_graphs_shift(x))(plain(3)).numpy(),
-                                          plain(3).numpy() + np.float32(41))
+            np.testing.assert_array_equal(
+                torch.compile(lambda x: test_cache_graphs_shift(x))(plain(3)).numpy(), plain(3).numpy() + np.float32(41)
+            )
             assert len(passes) == n
     finally:
         for name in [name for name in OPS if name.startswith("test_cache_graphs")]:
@@ -236,10 +252,9 @@ def test_damaged_files_are_made_again(damage, suffix, store, passes):
     expected = torch.compile(f)(plain(6)).numpy()
     (path,) = store.rglob(f"*{suffix}")
     data = path.read_bytes()
-    path.unlink()                                               # this process has the old file mapped
+    path.unlink()  # this process has the old file mapped
     if damage != "gone":
-        path.write_bytes({"cut": data[: len(data) // 2], "empty": b"",
-                          "flipped": bytes([data[0] ^ 1]) + data[1:]}[damage])
+        path.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "flipped": bytes([data[0] ^ 1]) + data[1:]}[damage])
     for runs in (2, 2):
         np.testing.assert_array_equal(torch.compile(f)(plain(6)).numpy(), expected)
         assert len(passes) == runs
@@ -247,6 +262,7 @@ def test_damaged_files_are_made_again(damage, suffix, store, passes):
 
 def test_a_traced_backward_is_part_of_the_key(store, passes):
     """Functions that differ in the constants of their backward alone; and the same one again."""
+
     def gradient(factor, values):
         class Scaled(torch.autograd.Function):
             @staticmethod

@@ -39,8 +39,10 @@ def test_linear_backwards_are_linear():
             exec(program.caller[0], scope)
             inputs = [x for x in (scope["a"], scope["b"]) if x.requires_grad]
             outs = [t for t in scope["f"](scope["a"], scope["b"]) if t.requires_grad]
-            slopes = [torch.autograd.grad(outs, inputs, [k * t.detach().cos() + j for t in outs], retain_graph=True, allow_unused=True)
-                      for k, j in ((1, 0), (0, 2), (1, 2))]
+            slopes = [
+                torch.autograd.grad(outs, inputs, [k * t.detach().cos() + j for t in outs], retain_graph=True, allow_unused=True)
+                for k, j in ((1, 0), (0, 2), (1, 2))
+            ]
         except RuntimeError:
             continue
         for one, other, both in zip(*slopes):
@@ -78,8 +80,13 @@ class Scan(torch.autograd.Function):
 def f(A, X):
     return Scan.apply(A.sigmoid(), X * 2).sin()
 """
-TWO = ("a, b = numbers((4, 6), 1).requires_grad_(), numbers((4, 6), 2).requires_grad_()", "r = f(a, b)", "log(r)",
-       "flat(r)[0].sum().backward()", "log([x.grad is None for x in (a, b)], [x.grad for x in (a, b) if x.grad is not None])")
+TWO = (
+    "a, b = numbers((4, 6), 1).requires_grad_(), numbers((4, 6), 2).requires_grad_()",
+    "r = f(a, b)",
+    "log(r)",
+    "flat(r)[0].sum().backward()",
+    "log([x.grad is None for x in (a, b)], [x.grad for x in (a, b) if x.grad is not None])",
+)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
@@ -109,8 +116,11 @@ def function(forward, backward, body):
 
 
 def test_results_of_a_custom_function_that_share_memory():
-    programs(function("t = a + b; return t, t[1:]", "return g[0] * 2, None", "return F.apply(a * 2, b)"),
-             *TWO, "log(same_memory(r)); r[0].detach().zero_(); log(r)")
+    programs(
+        function("t = a + b; return t, t[1:]", "return g[0] * 2, None", "return F.apply(a * 2, b)"),
+        *TWO,
+        "log(same_memory(r)); r[0].detach().zero_(); log(r)",
+    )
 
 
 def test_a_result_of_a_custom_function_is_written_afterwards():
@@ -118,52 +128,102 @@ def test_a_result_of_a_custom_function_is_written_afterwards():
 
 
 def test_a_backward_that_reads_the_result_sees_that_it_was_written():
-    source = function("t = a * b; ctx.save_for_backward(t); return t", "return g[0] * ctx.saved_tensors[0], None",
-                      "r = F.apply(a, b); r.mul_(2); return r,")
-    logs = [observe(flambeau, Program(source, TWO, "float32"), wrap)
-            for wrap in (lambda f: f, lambda f: flambeau.compile(f, backend="eager"))]
+    source = function(
+        "t = a * b; ctx.save_for_backward(t); return t",
+        "return g[0] * ctx.saved_tensors[0], None",
+        "r = F.apply(a, b); r.mul_(2); return r,",
+    )
+    logs = [
+        observe(flambeau, Program(source, TWO, "float32"), wrap)
+        for wrap in (lambda f: f, lambda f: flambeau.compile(f, backend="eager"))
+    ]
     assert all(any("modified by an inplace operation" in str(entry) for entry in log) for log in logs)
 
 
 def test_a_custom_function_whose_gradient_is_none_has_a_history():
-    programs(function("return a * b", "return None, None", "return F.apply(a, b).sin(), a * 2"), *TWO, "log([t.requires_grad for t in r])")
+    programs(
+        function("return a * b", "return None, None", "return F.apply(a, b).sin(), a * 2"),
+        *TWO,
+        "log([t.requires_grad for t in r])",
+    )
 
 
 def test_a_backward_is_given_gradients_in_the_strides_that_it_was_traced_with():
-    programs(function("return a * b", "return g[0].contiguous().view(-1).view(4, 6) * 2, None",
-                      "r = F.apply(a, b); return (r.t() * torch.ones(6, 4)).t(),"), *TWO)
+    programs(
+        function(
+            "return a * b",
+            "return g[0].contiguous().view(-1).view(4, 6) * 2, None",
+            "r = F.apply(a, b); return (r.t() * torch.ones(6, 4)).t(),",
+        ),
+        *TWO,
+    )
 
 
-@pytest.mark.parametrize("f", [
-    "x.clone().view(-1)", "(x * 1)[...]", "x.clone().transpose(0, 1)", "x.clone()[1:]", "(x * 2).view(-1), (x * 2).view(-1)",
-    "x.clone().view(-1), x.clone().view(-1)", "x.clone().detach(), x.view(-1)"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        "x.clone().view(-1)",
+        "(x * 1)[...]",
+        "x.clone().transpose(0, 1)",
+        "x.clone()[1:]",
+        "(x * 2).view(-1), (x * 2).view(-1)",
+        "x.clone().view(-1), x.clone().view(-1)",
+        "x.clone().detach(), x.view(-1)",
+    ],
+)
 def test_results_do_not_lie_in_the_memory_of_arguments(f):
     for grad in (False, True):
-        programs(f"def f(x):\n    return {f},", f"x = numbers((2, 4), 1).requires_grad_({grad})", "r = flat(f(x))", "log(same_memory([x, *r]))",
-                 "r[0].detach().add_(1)", "log(x, r)")
+        programs(
+            f"def f(x):\n    return {f},",
+            f"x = numbers((2, 4), 1).requires_grad_({grad})",
+            "r = flat(f(x))",
+            "log(same_memory([x, *r]))",
+            "r[0].detach().add_(1)",
+            "log(x, r)",
+        )
 
 
 def test_a_refused_write_has_written_nothing():
-    programs("def f(y):\n    y.clamp_(max=1.)\n    return y * 2", "x = numbers((2, 4), 1).requires_grad_()", "r = f(x.view(2, 4))", "log(x)")
+    programs(
+        "def f(y):\n    y.clamp_(max=1.)\n    return y * 2",
+        "x = numbers((2, 4), 1).requires_grad_()",
+        "r = f(x.view(2, 4))",
+        "log(x)",
+    )
 
 
-@pytest.mark.parametrize("write", ["uniform_()", "normal_()", "bernoulli_(0.5)", "random_()", "eq_(1.)", "exponential_()", "zero_()"])
+@pytest.mark.parametrize(
+    "write", ["uniform_()", "normal_()", "bernoulli_(0.5)", "random_()", "eq_(1.)", "exponential_()", "zero_()"]
+)
 @pytest.mark.parametrize("part", ["", "[1:]"])
 def test_what_is_drawn_over_a_value_keeps_a_history_of_zeros(write, part):
-    programs(f"def f(x):\n    c = x.clone()\n    v = c{part}\n    v.{write}\n    return (c * x.detach()).sin(),",
-             "x = numbers((3, 4), 1).requires_grad_()", "r = f(x)", "log(r[0].requires_grad)", "r[0].sum().backward()",
-             "log(x.grad is None, (x.grad == 0)[1:])")
+    programs(
+        f"def f(x):\n    c = x.clone()\n    v = c{part}\n    v.{write}\n    return (c * x.detach()).sin(),",
+        "x = numbers((3, 4), 1).requires_grad_()",
+        "r = f(x)",
+        "log(r[0].requires_grad)",
+        "r[0].sum().backward()",
+        "log(x.grad is None, (x.grad == 0)[1:])",
+    )
 
 
 def test_hooks_of_results_that_no_gradient_reaches_are_not_called():
-    programs("def f(x):\n    y = x * 1\n    v = y * 2\n    v.register_hook(lambda g: g * 2)\n    return y, v",
-             "x = numbers((3,), 1).requires_grad_()", "r = f(x)", "r[0].sum().backward(retain_graph=True)", "log(x.grad)",
-             "r[1].sum().backward()", "log(x.grad)")
+    programs(
+        "def f(x):\n    y = x * 1\n    v = y * 2\n    v.register_hook(lambda g: g * 2)\n    return y, v",
+        "x = numbers((3,), 1).requires_grad_()",
+        "r = f(x)",
+        "r[0].sum().backward(retain_graph=True)",
+        "log(x.grad)",
+        "r[1].sum().backward()",
+        "log(x.grad)",
+    )
 
 
 def test_numbers_beside_a_captured_backward():
-    source = "kept = {}\ndef f(x):\n    kept.update(a=x.detach().sum().item())\n    w = torch.ones(3, requires_grad=True)\n" \
-             "    return torch.autograd.grad((x.detach() * w).sum(), w)[0] * kept['a']"
+    source = (
+        "kept = {}\ndef f(x):\n    kept.update(a=x.detach().sum().item())\n    w = torch.ones(3, requires_grad=True)\n"
+        "    return torch.autograd.grad((x.detach() * w).sum(), w)[0] * kept['a']"
+    )
     programs(source, "log(f(numbers((2, 3), 1)))", "log(f(numbers((2, 3), 2)))", "log(kept['a'])")
 
 
@@ -185,10 +245,23 @@ def test_gradients_that_are_views_are_zeroed(holder):
 
 # -- halves that decide
 
-HALVES = ["x.amax(1)", "x.amin(1)", "x.max()", "x.min()", "x.norm(float('inf'), dim=1)", "sum(torch.aminmax(x, dim=1))", "x.amax((0, 1))",
-          "(x - x.amax(1, keepdim=True)).exp().sum(1).log()", "torch.where(x == x.amax(1, keepdim=True), x, 0.)",
-          "(x - x.amin()).sqrt() * (x - x.amin() > 0)", "x.masked_fill(x < x.topk(3, 1)[0][:, -1:], 0.)", "x.sort(1)[0].cumsum(1).amax(1)",
-          "torch.maximum(x, x.flip(1)).amax(1)", "x.clamp(x.amin(), x.amax())", "torch.dist(x, x.flip(0), float('inf'))"]
+HALVES = [
+    "x.amax(1)",
+    "x.amin(1)",
+    "x.max()",
+    "x.min()",
+    "x.norm(float('inf'), dim=1)",
+    "sum(torch.aminmax(x, dim=1))",
+    "x.amax((0, 1))",
+    "(x - x.amax(1, keepdim=True)).exp().sum(1).log()",
+    "torch.where(x == x.amax(1, keepdim=True), x, 0.)",
+    "(x - x.amin()).sqrt() * (x - x.amin() > 0)",
+    "x.masked_fill(x < x.topk(3, 1)[0][:, -1:], 0.)",
+    "x.sort(1)[0].cumsum(1).amax(1)",
+    "torch.maximum(x, x.flip(1)).amax(1)",
+    "x.clamp(x.amin(), x.amax())",
+    "torch.dist(x, x.flip(0), float('inf'))",
+]
 
 
 def gradients(text, dtype, wrap):
@@ -196,14 +269,20 @@ def gradients(text, dtype, wrap):
     f = wrap(eval(f"lambda z: (lambda x: {text})(g(z))", {**scope, "g": VALUES[dtype]}))
     found = []
     for seed in range(3):
-        x = torch.tensor(np.random.default_rng(seed).standard_normal((4, 7)), dtype=getattr(torch, dtype.split()[0])).requires_grad_()
+        x = torch.tensor(
+            np.random.default_rng(seed).standard_normal((4, 7)), dtype=getattr(torch, dtype.split()[0])
+        ).requires_grad_()
         out = f(x)
         out.float().sum().backward()
         found.append((out.detach().float().numpy(), x.grad.float().numpy()))
     return found
 
 
-VALUES = {"bfloat16": lambda z: z.sin() * 3.3, "float16": lambda z: z.tanh() * 1.7 + z, "float32 cast": lambda z: (z.sin() * 3.3).bfloat16().float()}
+VALUES = {
+    "bfloat16": lambda z: z.sin() * 3.3,
+    "float16": lambda z: z.tanh() * 1.7 + z,
+    "float32 cast": lambda z: (z.sin() * 3.3).bfloat16().float(),
+}
 
 
 @pytest.mark.parametrize("dtype", VALUES)
@@ -220,10 +299,16 @@ def test_extremes_of_halves_find_themselves_again(dtype):
             assert np.allclose(a, b, rtol=0.05, atol=0.25), text
 
 
-@pytest.mark.parametrize("f, wanted", [
-    (lambda a, b: a.bfloat16() == b.bfloat16(), True), (lambda a, b: (a * 1.0).half() == (b * 1.0).half(), True),
-    (lambda a, b: (a * 1e5).half().float(), float("inf")), (lambda a, b: (a.half() * 10).long(), None),
-    (lambda a, b: (a.bfloat16() * 3).argmax(), None)])
+@pytest.mark.parametrize(
+    "f, wanted",
+    [
+        (lambda a, b: a.bfloat16() == b.bfloat16(), True),
+        (lambda a, b: (a * 1.0).half() == (b * 1.0).half(), True),
+        (lambda a, b: (a * 1e5).half().float(), float("inf")),
+        (lambda a, b: (a.half() * 10).long(), None),
+        (lambda a, b: (a.bfloat16() * 3).argmax(), None),
+    ],
+)
 @pytest.mark.parametrize("backend", ["loops", "inductor"])
 def test_what_halves_decide_is_decided_as_in_eager(f, wanted, backend):
     a = torch.tensor([1.0, 0.1, 0.3, 0.7, 1.1, 1.101])
@@ -235,19 +320,34 @@ def test_what_halves_decide_is_decided_as_in_eager(f, wanted, backend):
 
 
 def test_the_programs_own_casts_round_where_they_are_saved_too():
-    programs("def f(x):\n    v = x.bfloat16().float()\n    v.clamp_(max=1.)\n    return v.clone().reshape(-1), v.view_as(v)",
-             "x = numbers((2, 4), 1).requires_grad_()", "r = f(x)", "log(r)", "r[0].sum().backward()", "log(x.grad)")
+    programs(
+        "def f(x):\n    v = x.bfloat16().float()\n    v.clamp_(max=1.)\n    return v.clone().reshape(-1), v.view_as(v)",
+        "x = numbers((2, 4), 1).requires_grad_()",
+        "r = f(x)",
+        "log(r)",
+        "r[0].sum().backward()",
+        "log(x.grad)",
+    )
 
 
 def test_kernels_without_a_decision_round_no_more_than_before():
     """Softmax, normalisation and activations of halves: one rounding, at the store."""
     from flambeau.inductor.graph import half_rounding
-    for f in (lambda x: (x * 2).softmax(-1), lambda x: torch.nn.functional.layer_norm(x * 2, (8,)), lambda x: torch.nn.functional.gelu(x * 2) * x,
-              lambda x: torch.nn.functional.silu(x * 2) + x, lambda x: (x * 2).logsumexp(-1), lambda x: torch.relu(x * 2) * x):
+
+    for f in (
+        lambda x: (x * 2).softmax(-1),
+        lambda x: torch.nn.functional.layer_norm(x * 2, (8,)),
+        lambda x: torch.nn.functional.gelu(x * 2) * x,
+        lambda x: torch.nn.functional.silu(x * 2) + x,
+        lambda x: (x * 2).logsumexp(-1),
+        lambda x: torch.relu(x * 2) * x,
+    ):
         made = []
         with pytest.MonkeyPatch.context() as patches:
             patches.setattr(half_rounding, "mark", lambda *args: made.append(args))
-            flambeau.compile(f, backend="loops")(torch.ones(4, 8, dtype=torch.bfloat16, requires_grad=True)).float().sum().backward()
+            flambeau.compile(f, backend="loops")(
+                torch.ones(4, 8, dtype=torch.bfloat16, requires_grad=True)
+            ).float().sum().backward()
         assert not made
 
 
@@ -264,6 +364,7 @@ def test_the_comparison_sees_differences():
 @pytest.mark.parametrize("change", ("x.add_(1)", "x.unsqueeze_(0)", "y.mul_(2)"))
 def test_a_backward_checks_only_what_it_reads(backend, change):
     """One node stands for all results; for gradients of some of them, what the others need may have changed."""
+
     def program(x, y):
         first = x * x.sigmoid()
         y.add_(1)
@@ -280,17 +381,26 @@ def test_a_backward_checks_only_what_it_reads(backend, change):
                 yield [t.grad is not None and t.grad.tolist() for t in leaves]
             except RuntimeError as error:
                 yield str(error)[:95]
+
     compiled = flambeau.compile(program, backend=backend)
     for k in range(3):
         for order in ((0,), (0, 1, 2), (2, 0)):
             for ours, theirs in zip(told(compiled, k, order), told(program, k, order), strict=True):
-                assert type(ours) is type(theirs) and (ours == theirs if type(ours) is str else np.allclose(
-                    *(np.array([v or np.zeros((2, 4)) for v in each]) for each in (ours, theirs)), rtol=1e-6))
+                assert type(ours) is type(theirs) and (
+                    ours == theirs
+                    if type(ours) is str
+                    else np.allclose(*(np.array([v or np.zeros((2, 4)) for v in each]) for each in (ours, theirs)), rtol=1e-6)
+                )
 
 
 def test_a_search_for_another_s_gradient_leaves_the_compiled_backward_alone():
     """No output depends on `x` but `x` itself, so that what is saved for `y` is still there afterwards."""
-    programs("def f(x, y):\n    y = y * y\n    return x, y, y.unflatten(1, (2, -1))", "x = numbers((2, 4), 1).requires_grad_()",
-             "y = numbers((2, 4), 5).requires_grad_()", "r = f(x, y)",
-             "log([g is None for g in torch.autograd.grad(r[2].sum(), x, allow_unused=True)])",
-             "sum(t.sum() for t in r).backward()", "log(x.grad, y.grad)")
+    programs(
+        "def f(x, y):\n    y = y * y\n    return x, y, y.unflatten(1, (2, -1))",
+        "x = numbers((2, 4), 1).requires_grad_()",
+        "y = numbers((2, 4), 5).requires_grad_()",
+        "r = f(x, y)",
+        "log([g is None for g in torch.autograd.grad(r[2].sum(), x, allow_unused=True)])",
+        "sum(t.sum() for t in r).backward()",
+        "log(x.grad, y.grad)",
+    )

@@ -112,8 +112,12 @@ def test_gradients_of_convolutions(dynamic):
     check(CONVOLUTIONS["plain"], x, w, b, dynamic=dynamic)
     check(CONVOLUTIONS["pooled"], x, w, b, dynamic=dynamic)
     check(lambda x, w, b: F.conv2d(x, w, b, groups=4).tanh(), randn(2, 4, 5, 6), randn(4, 1, 3, 3), randn(4), dynamic=dynamic)
-    check(lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1).tanh(), randn(2, 3, 4, 5),
-          randn(3, 2, 3, 3), dynamic=dynamic)
+    check(
+        lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1).tanh(),
+        randn(2, 3, 4, 5),
+        randn(3, 2, 3, 3),
+        dynamic=dynamic,
+    )
     check(lambda x, w: F.conv1d(x, w, padding=2).tanh(), randn(2, 3, 11), randn(5, 3, 4), dynamic=dynamic)
 
 
@@ -139,11 +143,13 @@ def test_halves_round_once():
 def text_of(f, *args):
     """The generated C++ of a function without gradients."""
     from flambeau.inductor.cpp import wrapper
+
     texts, load = [], wrapper.Compiled.__init__
 
     def remember(self, launch, path, source, launcher):
         texts.append(source)
         load(self, launch, path, source, launcher)
+
     with pytest.MonkeyPatch.context() as patch, flambeau.no_grad():
         patch.setattr(wrapper.Compiled, "__init__", remember)
         sources(f, *args)
@@ -172,6 +178,7 @@ def test_attention(mask, causal, dynamic):
 
     def f(q, k, v):
         return F.scaled_dot_product_attention(q.sin(), k, v.transpose(1, 2), attn_mask=mask, is_causal=causal).relu()
+
     check(f, q, k, v, dynamic=dynamic)
 
 

@@ -17,14 +17,7 @@ from flambeau.runtime.errors import CheckFailed, Unsupported
 _spec = importlib.util.spec_from_file_location("cpp_programs", pathlib.Path(__file__).with_name("cpp_programs.py"))
 tools = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(tools)
-Axis, Body, LoopKernel, Reduce, Step, Store = (
-    tools.Axis,
-    tools.Body,
-    tools.LoopKernel,
-    tools.Reduce,
-    tools.Step,
-    tools.Store,
-)
+Axis, Body, LoopKernel, Reduce, Step, Store = (tools.Axis, tools.Body, tools.LoopKernel, tools.Reduce, tools.Step, tools.Store)
 buffer, check, data, dtypes, map_program, program, row_reduce = (
     tools.buffer,
     tools.check,
@@ -53,29 +46,8 @@ def test_every_primitive_has_a_cell():
 
 # -- primitives
 
-SPECIAL = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    np.inf,
-    -np.inf,
-    np.nan,
-    0.5,
-    -0.5,
-    1.5,
-    2.5,
-    -2.5,
-    100.0,
-    -100.0,
-    1e-30,
-    1e30,
-    3e-39,
-    20.0,
-]
-FLOAT_UNARY = (
-    "neg abs sign exp log log2 log1p expm1 sqrt rsqrt sin cos tan tanh erf floor ceil round trunc isnan isinf"
-).split()
+SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 1.5, 2.5, -2.5, 100.0, -100.0, 1e-30, 1e30, 3e-39, 20.0]
+FLOAT_UNARY = ("neg abs sign exp log log2 log1p expm1 sqrt rsqrt sin cos tan tanh erf floor ceil round trunc isnan isinf").split()
 BINARY = "add sub mul truediv floordiv mod maximum minimum lt le gt ge eq ne".split()
 INT_UNARY = "neg abs sign floor ceil isnan isinf exp sqrt".split()
 BITS = "bit_and bit_or bit_xor".split()
@@ -113,25 +85,15 @@ def test_unary_primitives_of_floats(isa, dtype):
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
 def test_binary_primitives_of_floats(isa, dtype):
     names = [name for name in BINARY if not (name in ("floordiv", "mod") and dtype.itemsize == 2)]
-    check(
-        prims_program(names, 2, dtype),
-        [float_data(dtype, 83, 0), float_data(dtype, 83, 3)],
-        rtol=RTOL[dtype.name],
-        atol=0,
-    )
+    check(prims_program(names, 2, dtype), [float_data(dtype, 83, 0), float_data(dtype, 83, 3)], rtol=RTOL[dtype.name], atol=0)
 
 
 def test_power(isa):
     for dtype in (dtypes.float32, dtypes.float64):
         check(
-            prims_program(["pow"], 2, dtype),
-            [float_data(dtype, 83, 0), float_data(dtype, 83, 3)],
-            rtol=RTOL[dtype.name],
-            atol=0,
+            prims_program(["pow"], 2, dtype), [float_data(dtype, 83, 0), float_data(dtype, 83, 3)], rtol=RTOL[dtype.name], atol=0
         )
-        check(
-            map_program(lambda s, x: x**2 + x**3.0 + s.abs(x) ** 0.7, [dtype], dtype), [data(dtype, (37,))], rtol=1e-5
-        )
+        check(map_program(lambda s, x: x**2 + x**3.0 + s.abs(x) ** 0.7, [dtype], dtype), [data(dtype, (37,))], rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", INTS, ids=lambda d: d.name)
@@ -141,11 +103,8 @@ def test_integer_primitives(isa, dtype):
         names = [n for n in BINARY if n not in ("sub", "floordiv", "mod", "truediv")] + BITS
         unary = ["abs", "bit_not", "logical_not"]
     else:
-        names, unary = (
-            BINARY + BITS,
-            INT_UNARY + ["bit_not"] if dtype is not dtypes.uint8 else ["abs", "exp", "bit_not"],
-        )
-        y[y == 0] = 3                       # (division by zero is an error)
+        names, unary = (BINARY + BITS, INT_UNARY + ["bit_not"] if dtype is not dtypes.uint8 else ["abs", "exp", "bit_not"])
+        y[y == 0] = 3  # (division by zero is an error)
         x[0], y[0] = np.iinfo(dtype.numpy).max, np.iinfo(dtype.numpy).max
         x[1], y[1] = np.iinfo(dtype.numpy).min, 1
     check(prims_program(names, 2, dtype), [x, y])
@@ -199,9 +158,7 @@ def test_casts(isa, source):
         for t, o in zip(targets, outs)
     ]
     values = (
-        data(source, (n,), 1, 0.0, 100.0)
-        if not source.is_signed or source.is_floating_point
-        else data(source, (n,), 1, -60, 60)
+        data(source, (n,), 1, 0.0, 100.0) if not source.is_signed or source.is_floating_point else data(source, (n,), 1, -60, 60)
     )
     check(program(body, kernels, [x], outs), [values], rtol=1e-7, atol=0)
 
@@ -215,9 +172,7 @@ def test_numbers_round_as_numpy_rounds_them(isa):
 
 def test_no_contraction(isa):
     x = np.random.default_rng(0).uniform(-3, 3, 1000).astype(np.float32)
-    (out,) = check(
-        map_program(lambda s, a, b: a * a - b * b, [dtypes.float32] * 2, dtypes.float32, (1000,)), [x, x.copy()]
-    )
+    (out,) = check(map_program(lambda s, a, b: a * a - b * b, [dtypes.float32] * 2, dtypes.float32, (1000,)), [x, x.copy()])
     assert not out.any()
 
 
@@ -239,9 +194,7 @@ def test_philox(isa):
     i = Axis("i", n)
     seed, base = body.scalar("seed", dtypes.int64), body.scalar("base", dtypes.int64)
     outs = [buffer(f"w{w}", dtypes.int64, (n,), "output") for w in range(4)]
-    stores = tuple(
-        Store(o, (i.var,), body.philox(seed, body.add(base, 2), body.index(i.var), w)) for w, o in enumerate(outs)
-    )
+    stores = tuple(Store(o, (i.var,), body.philox(seed, body.add(base, 2), body.index(i.var), w)) for w, o in enumerate(outs))
     uniform = buffer("u", dtypes.float32, (n,), "output")
     bits = body.philox(seed, base, body.index(i.var), 0)
     stores += (Store(uniform, (i.var,), body.cast(body.shr(bits, 8), dtypes.float32) * 2.0**-24),)
@@ -276,9 +229,7 @@ def test_nan_wins_and_the_first_of_equals(isa, vector):
         check(row_reduce(combine, dtypes.float32, accs, 40, 40, vector), [x])
 
 
-@pytest.mark.parametrize(
-    "dtype", [dtypes.float64, dtypes.int64, dtypes.int32, dtypes.int8, dtypes.uint8], ids=lambda d: d.name
-)
+@pytest.mark.parametrize("dtype", [dtypes.float64, dtypes.int64, dtypes.int32, dtypes.int8, dtypes.uint8], ids=lambda d: d.name)
 def test_reductions_of_other_types(isa, dtype):
     for vector in ("inner", "outer"):
         x = data(dtype, (23, 45), 5)
@@ -309,13 +260,7 @@ def softmax_program(rows, n, dtype=dtypes.float32):
         Step((j,), (Store(scratch, (j.var,), e),), (Reduce(("total",), "sum", (e,), (dtypes.float32,)),)),
         Step(
             (j,),
-            (
-                Store(
-                    out,
-                    (i.var, j.var),
-                    body.cast(body.load(scratch, (j.var,)) / body.acc("total", dtypes.float32), dtype),
-                ),
-            ),
+            (Store(out, (i.var, j.var), body.cast(body.load(scratch, (j.var,)) / body.acc("total", dtypes.float32), dtype)),),
         ),
     )
     return program(body, [LoopKernel("softmax", (i,), steps, (scratch,))], [x], [out])
@@ -378,9 +323,7 @@ def test_empty_extents():
 
 
 @pytest.mark.parametrize(
-    "dtype",
-    [dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.int64, dtypes.uint8, dtypes.bool],
-    ids=lambda d: d.name,
+    "dtype", [dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.int64, dtypes.uint8, dtypes.bool], ids=lambda d: d.name
 )
 def test_strides_transposes_and_flips(isa, dtype):
     body, rows, n = Body(), 21, 45
@@ -406,8 +349,7 @@ def test_transposes_in_squares(isa, dtype, sizes):
     c, i, j = Axis("c", 2), Axis("i", rows), Axis("j", n)
     turned, plain = body.load(x, (c.var, j.var, i.var)), body.load(y, (i.var, j.var))
     step = Step(
-        (c, i, j),
-        (Store(out, (c.var, i.var, j.var), body.maximum(turned, plain)), Store(back, (c.var, j.var, i.var), plain)),
+        (c, i, j), (Store(out, (c.var, i.var, j.var), body.maximum(turned, plain)), Store(back, (c.var, j.var, i.var), plain))
     )
     p = program(body, [LoopKernel("turn", (), (step,))], [x, y], [out, back])
     check(p, [data(dtype, (2, n, rows)), data(dtype, (rows, n), 1)])
@@ -436,8 +378,7 @@ def test_head_splits_and_their_remainders(isa, width, heads, shift):
     t, j = Axis("t", 7), Axis("j", n)
     at = j.var + shift
     value = (
-        body.load(x, (at // width, t.var, at % width))
-        + body.load(x, ((at % (2 * width)) // width, t.var, j.var % width)) * 2.0
+        body.load(x, (at // width, t.var, at % width)) + body.load(x, ((at % (2 * width)) // width, t.var, j.var % width)) * 2.0
     )
     p = program(body, [LoopKernel("merge", (), (Step((t, j), (Store(out, (t.var, j.var), value),)),))], [x], [out])
     check(p, [data(dtypes.float32, (heads + 2, 7, width))])
@@ -464,10 +405,7 @@ def test_masked_loads_never_touch_what_is_masked(isa):
 def gather_program(rows, n, tokens):
     body = Body()
     table, index = buffer("table", dtypes.float32, (rows, n)), buffer("index", dtypes.int64, (tokens,))
-    out, column = (
-        buffer("out", dtypes.float32, (tokens, n), "output"),
-        buffer("column", dtypes.float32, (tokens,), "output"),
-    )
+    out, column = (buffer("out", dtypes.float32, (tokens, n), "output"), buffer("column", dtypes.float32, (tokens,), "output"))
     t, j, u = Axis("t", tokens), Axis("j", n), Axis("u", tokens)
     at = body.indirect(body.load(index, (t.var,)), rows)
     value = body.load(table, (at, j.var))
@@ -604,8 +542,17 @@ def test_epilogues_of_products_with_exchanged_roles(isa):
     native._native.set_isa(isa)
 
     def run(m, k, n, batch=(), dtype=dtypes.float32, rtol=2e-5):
-        run_gemm(m, k, n, batch, b_order="column", dtype=dtype, rtol=rtol,
-                 epilogue=lambda s, acc, bias: s.maximum(acc, 0.0) + s.cast(bias, acc.dtype))
+        run_gemm(
+            m,
+            k,
+            n,
+            batch,
+            b_order="column",
+            dtype=dtype,
+            rtol=rtol,
+            epilogue=lambda s, acc, bias: s.maximum(acc, 0.0) + s.cast(bias, acc.dtype),
+        )
+
     run(5, 70, 33)
     run(31, 33, 97, (2,))
     run(100, 40, 300)
@@ -638,11 +585,7 @@ def test_symbolic_sizes(isa):
     i, j = Axis("i", s0), Axis("j", s1)
     value = body.load(x, (i.var, j.var))
     kernels = [
-        LoopKernel(
-            "turn",
-            (),
-            (Step((i, j), (Store(out, (j.var, i.var), value * body.cast(body.index(s0), dtypes.float32)),)),),
-        ),
+        LoopKernel("turn", (), (Step((i, j), (Store(out, (j.var, i.var), value * body.cast(body.index(s0), dtypes.float32)),)),)),
         LoopKernel(
             "sums",
             (i,),
@@ -652,9 +595,7 @@ def test_symbolic_sizes(isa):
             ),
         ),
     ]
-    p = program(
-        body, kernels, [x], [out, total, s0 * s1 + 1], symbols=(Symbol("s0", 0, "size", 0), Symbol("s1", 0, "size", 1))
-    )
+    p = program(body, kernels, [x], [out, total, s0 * s1 + 1], symbols=(Symbol("s0", 0, "size", 0), Symbol("s1", 0, "size", 1)))
     for sizes in ((2, 3), (17, 40), (5, 1000)):
         check(p, [data(dtypes.float32, sizes)], rtol=1e-5)
 

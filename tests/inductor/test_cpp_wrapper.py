@@ -120,9 +120,7 @@ def in_place_program():
     body = Body()
     x = buffer("x", F32, (6,))
     i = Axis("i", 6)
-    return program(
-        body, [LoopKernel("double", (), (Step((i,), (Store(x, (i.var,), body.load(x, (i.var,)) * 2.0),)),))], [x], [x]
-    )
+    return program(body, [LoopKernel("double", (), (Step((i,), (Store(x, (i.var,), body.load(x, (i.var,)) * 2.0),)),))], [x], [x])
 
 
 def test_in_place_writes_and_read_only_memory():
@@ -261,9 +259,7 @@ def test_a_failed_check_returns_its_memory_and_text():
     )
     i = Axis("i", 50000)
     value = body.load(table, (body.indirect(body.load(index, (i.var,)), 10, "index 10 is out of bounds"),))
-    compiled = load(
-        program(body, [LoopKernel("take", (), (Step((i,), (Store(out, (i.var,), value),)),))], [table, index], [out])
-    )
+    compiled = load(program(body, [LoopKernel("take", (), (Step((i,), (Store(out, (i.var,), value),)),))], [table, index], [out]))
     at = np.zeros(50000, np.int64)
     compiled([data(F32, (10,)), at])
     at[49999] = 10

@@ -114,6 +114,7 @@ def test_double_backward(pair):
         if keep:
             loss.backward()
         return gradients([p for p in parameters if p.grad is not None])
+
     for keep in (False, True):
         assert_equal(penalty(compiled, keep), penalty(eager, keep), 2e-4)
 
@@ -125,6 +126,7 @@ def test_outputs_that_are_saved_keep_their_bytes(plans):
     def fn(x):
         y = torch.exp(x @ w)
         return y, y.view(-1), torch.tanh(y @ w)
+
     outputs = torch.compile(fn)(batch())
     before = [t.detach().clone().numpy() for t in outputs]
     outputs[2].sum().backward()
@@ -142,6 +144,7 @@ def test_hooks_that_keep_saved_tensors_see_them_unchanged(pair):
     def pack(tensor):
         kept.append((tensor, tensor.detach().numpy().copy()))
         return tensor
+
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         loss = compiled(batch()).square().mean()
     loss.backward()
@@ -158,6 +161,7 @@ def test_hooks_that_move_saved_tensors_elsewhere(pair):
     def unpack(array):
         array.flags.writeable = False
         return torch.from_numpy(array.copy())
+
     with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().numpy().copy(), unpack):
         loss = compiled(batch()).square().mean()
     for retain in (True, False):
@@ -173,6 +177,7 @@ def test_a_backward_that_fails_cannot_be_run_again(pair):
 
     def broken(*_):
         raise ValueError("from the hook")
+
     handle = out.grad_fn.register_hook(broken)
     with pytest.raises(ValueError, match="from the hook"):
         out.sum().backward()
@@ -189,6 +194,7 @@ def test_parts_of_the_outputs_receive_gradients():
     def fn(x):
         h = torch.tanh(a(x))
         return torch.sigmoid(h), torch.tanh(b(h)).square()
+
     compiled, parameters = torch.compile(fn), [*a.parameters(), *b.parameters()]
     for chosen in ((0,), (1,), (0, 1), (0,)):
         results = []
@@ -229,11 +235,13 @@ def test_a_parameter_that_eager_does_not_save_may_change_before_backward():
             norm.bias.fill_(7.0)
         loss.backward()
         return gradients(parameters)
+
     fn = lambda x: torch.tanh(linear(norm(x)))
     assert_equal(run(torch.compile(fn)), run(fn))
 
 
 # -- how much memory
+
 
 def held_by(loss, parameters):
     """Bytes that eager's graph keeps for the backward, parameters apart."""
@@ -269,7 +277,7 @@ def test_a_step_needs_less_than_eager_holds():
     del loss
     compiled = torch.compile(eager)
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)                            # each that packs pieces of products needs room for them
+    torch.set_num_threads(1)  # each that packs pieces of products needs room for them
     try:
         compiled(x).square().mean().backward()
         gradients(parameters)
@@ -295,20 +303,22 @@ def one_thread():
 def test_one_workspace_serves_calls_that_do_not_overlap(one_thread):
     def fn(x):
         return torch.tanh(x @ x) @ torch.sin(x @ x.t())
+
     draw = lambda n: np.random.default_rng(n).standard_normal((n, n)).astype(np.float32)
     inputs = [torch.from_numpy(draw(n)) for n in (256, 512, 384)]
     calls = [torch.compile(lambda x: fn(x), dynamic=False) for _ in inputs]
 
-    for call, x in zip(calls, inputs):                                  # compiling, which needs memory of its own, is over
+    for call, x in zip(calls, inputs):  # compiling, which needs memory of its own, is over
         call(x), call(x)
 
     def cached(*numbers):
-        gc.collect()                                                    # earlier tests' tensors come back now, not meanwhile
+        gc.collect()  # earlier tests' tensors come back now, not meanwhile
         native.empty_cache()
         for k in numbers:
             calls[k](inputs[k])
         return native.memory()["cached"]
-    workspaces = 2 * (256 * 256 + 384 * 384) * 4                        # at least, of the two smaller ones
+
+    workspaces = 2 * (256 * 256 + 384 * 384) * 4  # at least, of the two smaller ones
     assert cached(0, 1, 2) <= cached(0) + cached(1) + cached(2) - workspaces
 
 
@@ -318,6 +328,7 @@ def test_workspaces_of_calls_that_overlap_are_two():
 
     def fn(x):
         return torch.cumprod(x @ x, 0) @ x
+
     x = torch.from_numpy(np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32) * 0.01)
     inner = torch.compile(lambda x: torch.tanh(x @ x) @ x)
     inner(x)
@@ -330,6 +341,7 @@ def test_workspaces_of_calls_that_overlap_are_two():
     def nested(self, *args):
         ran.append(inner(x))
         return original(self, *args)
+
     launch.Externs.__call__ = nested
     try:
         found = compiled(x).numpy()
@@ -347,6 +359,7 @@ def branches(x):
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_outputs_run_backward_one_after_the_other(backend):
     """What one of them gave up, the others did not, as in eager; a step that saved nothing runs again."""
+
     def told(f, order):
         x, found = torch.ones(3, requires_grad=True), []
         outs = f(x)
@@ -360,7 +373,15 @@ def test_outputs_run_backward_one_after_the_other(backend):
 
     compiled = torch.compile(branches, backend=backend)
     single = [(k,) for k in range(4)]
-    for order in (single, single[::-1], [(0, 1), (2,), (2,), (3,), (1,)], [(0, 1, 2, 3), (2,), (2,), (0,)], [(2,), (0, 1, 2, 3), (3,)],
-                  [(0,), (0,)], [(0, 3), (3, 1)], [(1,), (0, 2), (3,), (3,)]):
+    for order in (
+        single,
+        single[::-1],
+        [(0, 1), (2,), (2,), (3,), (1,)],
+        [(0, 1, 2, 3), (2,), (2,), (0,)],
+        [(2,), (0, 1, 2, 3), (3,)],
+        [(0,), (0,)],
+        [(0, 3), (3, 1)],
+        [(1,), (0, 2), (3,), (3,)],
+    ):
         for a, b in zip(told(branches, order), told(compiled, order), strict=True):
             assert a == b if isinstance(a, str) else b == pytest.approx(a, 1e-3), (order, a, b)

@@ -10,14 +10,20 @@ from flambeau.runtime.config import config
 
 from .test_calls import check, randn, text_of
 
-CALLS = {"max": lambda x: x.max(1), "min": lambda x: x.min(1), "argmax": lambda x: (x.argmax(1), x.argmin(1)),
-         "whole": lambda x: (x.argmax(), x.argmin())}
+CALLS = {
+    "max": lambda x: x.max(1),
+    "min": lambda x: x.min(1),
+    "argmax": lambda x: (x.argmax(1), x.argmin(1)),
+    "whole": lambda x: (x.argmax(), x.argmin()),
+}
 VALUES = {
     "random": lambda x: x,
     "ties": lambda x: (x * 2).round(),
     "equal": lambda x: x * 0,
     "nan": lambda x: x.masked_fill(x > 1, math.nan),
-    "infinities_before_nan": lambda x: x.masked_fill(x > 0, math.inf).masked_fill(x < 0, -math.inf).masked_fill(x > 1.5, math.nan),
+    "infinities_before_nan": lambda x: (
+        x.masked_fill(x > 0, math.inf).masked_fill(x < 0, -math.inf).masked_fill(x > 1.5, math.nan)
+    ),
     "nan_alone": lambda x: x * math.nan,
     "lowest": lambda x: x * 0 - math.inf,
     "highest": lambda x: x * 0 + math.inf,
@@ -55,8 +61,16 @@ def test_what_is_dear_is_not_computed_twice(dynamic):
     assert "until_vector" in text_of(lambda x: x.max(1), flambeau.randn(5, 70))
 
 
-@pytest.mark.parametrize("f", [lambda x: x.max(1)[0], lambda x: x.min(0)[0] * 2, lambda x: x.gather(1, x.argmax(1, keepdim=True)) + 1,
-                               lambda x: x.t().max(0)[0]], ids=["max", "min", "gather", "transposed"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.max(1)[0],
+        lambda x: x.min(0)[0] * 2,
+        lambda x: x.gather(1, x.argmax(1, keepdim=True)) + 1,
+        lambda x: x.t().max(0)[0],
+    ],
+    ids=["max", "min", "gather", "transposed"],
+)
 @pytest.mark.parametrize("sizes", [(30, 40), (3, 17), (40, 16), (16, 3)])
 def test_gradients_of_extremes(f, sizes):
     check(f, randn(*sizes))
@@ -74,8 +88,9 @@ def test_gradients_of_what_is_picked_per_row(sizes, reduction):
 def test_single_elements_are_put_into_zeros():
     def f(g, place):
         return flambeau.where(flambeau.arange(64) == place[:, None], g[:, None], 0.0)
+
     g, place = flambeau.randn(30), flambeau.randint(0, 64, (30,))
-    place[3], place[4], place[5], place[6] = -1, 64, 1 << 40, -(1 << 40)         # outside of a row, there is nothing to put
+    place[3], place[4], place[5], place[6] = -1, 64, 1 << 40, -(1 << 40)  # outside of a row, there is nothing to put
     place[7], place[8] = 0, 63
     assert flambeau.equal(compiled(f, g, place), f(g, place))
     assert "scatter (set)" in text_of(f, g, place)

@@ -25,7 +25,7 @@ def busy():
         x = torch.ones(300, 300)
         f = torch.compile(lambda x: (x @ x).softmax(1) + x.exp())
         f(x)
-        first.wait()                                # modules that are imported late are there
+        first.wait()  # modules that are imported late are there
         while not stop.is_set():
             f(x)
 
@@ -34,6 +34,7 @@ def busy():
         first.wait()
         while not stop.is_set():
             torch.compile(lambda x: torch.rand(3) + x, backend="aot_eager")(torch.ones(3))
+
     threads = [threading.Thread(target=compute), threading.Thread(target=compile_anew)]
     for thread in threads:
         thread.start()
@@ -60,8 +61,7 @@ class Rows(Dataset):
 def test_workers_compute_and_compile(store, busy):
     for _ in range(2):
         pids, rows = set(), []
-        for values, made_by in DataLoader(Rows(), batch_size=2, num_workers=2, multiprocessing_context="fork",
-                                          timeout=60):
+        for values, made_by in DataLoader(Rows(), batch_size=2, num_workers=2, multiprocessing_context="fork", timeout=60):
             rows += values.tolist()
             pids |= set(made_by.tolist())
         assert rows == [[20000.0 * i] * 3 for i in range(8)] and len(pids) == 2 and os.getpid() not in pids
@@ -88,6 +88,7 @@ def test_a_lock_held_at_the_fork_is_open_in_the_child(in_child):
         with held[0], held[1]:
             locked.set()
             done.wait()
+
     thread = threading.Thread(target=hold)
     thread.start()
     locked.wait()
@@ -141,6 +142,12 @@ INTERRUPTED = textwrap.dedent("""
 
 def test_interrupts_in_long_kernels_leave_a_usable_process(tmp_path):
     given = {k: v for k, v in os.environ.items() if not k.startswith("FLAMBEAU_")}
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          env=given | {"FLAMBEAU_CACHE_DIR": str(tmp_path / "cache")}, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=given | {"FLAMBEAU_CACHE_DIR": str(tmp_path / "cache")},
+        timeout=120,
+    )
     assert done.returncode == 0 and done.stdout.count("INTERRUPTED") == 3 and "USABLE" in done.stdout, done.stdout

@@ -9,11 +9,44 @@ from flambeau import compiler
 from flambeau.runtime import counters, native, toolchain
 from flambeau.runtime.config import config
 
-EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-40, 1.1754944e-38, 3.4028235e38, -3.4028235e38, 1, -1, 0.5, 2, -2,
-         0.99999994, 1.0000001, 1e-7, -1e-7, 9.1, -9.1, 88.8, -103.9, 128, -150]
+EDGES = [
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    -1e-45,
+    1e-40,
+    1.1754944e-38,
+    3.4028235e38,
+    -3.4028235e38,
+    1,
+    -1,
+    0.5,
+    2,
+    -2,
+    0.99999994,
+    1.0000001,
+    1e-7,
+    -1e-7,
+    9.1,
+    -9.1,
+    88.8,
+    -103.9,
+    128,
+    -150,
+]
 # function, ulp (of the least exact instruction set), only numbers above
-ONES = {"log": (0.95, 0.0), "log2": (1.5, 0.0), "log1p": (1.35, -1.0), "tanh": (2.6, None), "exp": (1.1, None),
-        "expm1": (1.8, None), "exp2": (0.51, None)}
+ONES = {
+    "log": (0.95, 0.0),
+    "log2": (1.5, 0.0),
+    "log1p": (1.35, -1.0),
+    "tanh": (2.6, None),
+    "exp": (1.1, None),
+    "expm1": (1.8, None),
+    "exp2": (0.51, None),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -56,8 +89,9 @@ def test_functions_of_one_number(name, isa):
 
 def test_powers():
     rng = np.random.default_rng(1)
-    bases = np.concatenate([abs(rng.standard_normal(100_000)), 1 + rng.standard_normal(50_000) * 1e-3,
-                            2.0 ** rng.uniform(-149, 127, 100_000)]).astype(np.float32)
+    bases = np.concatenate(
+        [abs(rng.standard_normal(100_000)), 1 + rng.standard_normal(50_000) * 1e-3, 2.0 ** rng.uniform(-149, 127, 100_000)]
+    ).astype(np.float32)
     exponents = (rng.standard_normal(bases.size) * rng.choice([1, 30, 3000], bases.size)).astype(np.float32)
     compiled = fb.compile(fb.pow)
     with np.errstate(all="ignore"):
@@ -65,7 +99,7 @@ def test_powers():
         assert ulps(compiled(fb.from_numpy(bases), fb.from_numpy(exponents)).numpy(), exact) <= 0.53
         x, y = (a.ravel() for a in np.meshgrid(np.float32(EDGES), np.float32([*EDGES, 3, -3, 149, 1e10, 3e38, -0.25])))
         wanted = np.power(x, y)
-    for size in (1, 5, 16, 100, x.size):        # with lanes that hold no number
+    for size in (1, 5, 16, 100, x.size):  # with lanes that hold no number
         got = compiled(fb.from_numpy(x[-size:].copy()), fb.from_numpy(y[-size:].copy())).numpy()
         assert np.allclose(got, wanted[-size:], rtol=2e-7, atol=0, equal_nan=True)
         assert np.array_equal(np.signbit(got[got == 0]), np.signbit(wanted[-size:][got == 0]))
@@ -82,8 +116,21 @@ def test_conversions_between_widths(size):
         assert got.dtype == wanted.dtype and fb.equal(got, wanted)
 
 
-@pytest.mark.parametrize("name", ("lgamma", "digamma", "i0", "special.i0e", "special.i1", "special.i1e", "special.erfcx", "special.ndtri",
-                                  "special.ndtr", "special.log_ndtr"))
+@pytest.mark.parametrize(
+    "name",
+    (
+        "lgamma",
+        "digamma",
+        "i0",
+        "special.i0e",
+        "special.i1",
+        "special.i1e",
+        "special.erfcx",
+        "special.ndtri",
+        "special.ndtr",
+        "special.log_ndtr",
+    ),
+)
 @pytest.mark.parametrize("shape", ((), (3,), (5, 7), (40, 33)))
 def test_special_functions_need_no_eager_call(name, shape):
     function = getattr(fb.special, name.removeprefix("special.")) if "." in name else getattr(fb, name)
@@ -104,8 +151,10 @@ def test_derivatives_of_digamma_far_below_zero(n, dtype):
     steps = [int(np.ceil(max(0.0, -v))) + 1 for v in x.tolist()]
     sign = (-1.0) ** (n + 1)
     factorial = float(np.prod(np.arange(1, n + 1)))
-    wanted = [fb.polygamma(n, fb.tensor(v + m, dtype=fb.float64)).item() + sign * factorial * sum((v + k) ** -(n + 1) for k in range(m))
-              for v, m in zip(x.double().tolist(), steps)]
+    wanted = [
+        fb.polygamma(n, fb.tensor(v + m, dtype=fb.float64)).item() + sign * factorial * sum((v + k) ** -(n + 1) for k in range(m))
+        for v, m in zip(x.double().tolist(), steps)
+    ]
     tolerance = 1e-5 if dtype is fb.float32 else 1e-9
     for f in (lambda x: fb.polygamma(n, x), fb.compile(lambda x: fb.polygamma(n, x))):
         assert np.allclose(f(x).double().numpy(), wanted, rtol=tolerance)
@@ -116,15 +165,16 @@ def test_derivatives_of_digamma_far_below_zero(n, dtype):
 def test_draws_of_a_recorded_call_are_eagers():
     def f(x):
         return fb.nn.functional.dropout(x, 0.4) * fb.rand_like(x) + fb.randn_like(x)
+
     compiled, x = fb.compile(f), fb.randn(9, 13).requires_grad_()
     for seed in range(4):
         results = []
         for g in (f, compiled):
             fb.manual_seed(seed)
             out = g(x)
-            first, = fb.autograd.grad((out * out).sum(), x, create_graph=True)
-            second, = fb.autograd.grad(first.sum(), x)
-            plain, = fb.autograd.grad(g(x).sum(), x)
+            (first,) = fb.autograd.grad((out * out).sum(), x, create_graph=True)
+            (second,) = fb.autograd.grad(first.sum(), x)
+            (plain,) = fb.autograd.grad(g(x).sum(), x)
             results.append((out, first, second, plain, fb.rand(3)))
         assert all(fb.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(*results))
 
@@ -132,6 +182,7 @@ def test_draws_of_a_recorded_call_are_eagers():
 def test_a_call_that_fails_gives_its_draws_back():
     def f(x, at):
         return fb.nn.functional.dropout(x, 0.5)[at]
+
     compiled, x = fb.compile(f), fb.randn(9, 4).requires_grad_()
     for _ in range(3):
         compiled(x, fb.tensor([1, 2])).sum().backward()
@@ -174,9 +225,10 @@ def test_what_a_row_of_parameters_gives_is_computed_once(tmp_path):
     assert "table" in text
     var = fb.rand(39)
 
-    def grows(x, var):                          # an array that the kernel writes is no table
+    def grows(x, var):  # an array that the kernel writes is no table
         var.add_(1.0)
         return x * fb.rsqrt(var)
+
     ours, plain = var.clone(), var.clone()
     assert fb.allclose(fb.compile(grows)(args[0], ours), grows(args[0], plain)) and fb.equal(ours, plain)
 
@@ -184,12 +236,17 @@ def test_what_a_row_of_parameters_gives_is_computed_once(tmp_path):
 @pytest.mark.parametrize("dilation", (1, 2))
 def test_windows_of_nothing_but_minus_infinity(dilation):
     """Gradients go where eager's kernels send them, also from the loop form."""
+
     def f(x):
         return fb.nn.functional.max_pool2d(x, 2, 2, 1, dilation, False, True)
+
     found = []
     for g in (f, fb.compile(f, backend="loops"), fb.compile(f)):
         x = fb.full((1, 2, 4, 4), -fb.inf).requires_grad_()
         values, places = g(x)
         values.sum().backward()
         found.append((places, x.grad))
-    assert all((a == b).all() for other in found[1:] for a, b in zip(found[0], other)) and found[0][1].sum() == 2 * values[0, 0].numel()
+    assert (
+        all((a == b).all() for other in found[1:] for a, b in zip(found[0], other))
+        and found[0][1].sum() == 2 * values[0, 0].numel()
+    )

@@ -16,6 +16,7 @@ def case(make, **kw):
     def add(fn):
         CASES[fn.__name__] = (fn, make, kw)
         return fn
+
     return add
 
 
@@ -384,6 +385,7 @@ def test_version_counters_move_as_in_eager():
 
 def test_statistics_of_leaves_are_written_through_detached_tensors():
     """update_running has several results: none of them has a history."""
+
     def step(x, mean, var):
         return flambeau.nn.functional.batch_norm(x, mean.detach(), var.detach(), training=True)
 
@@ -391,14 +393,22 @@ def test_statistics_of_leaves_are_written_through_detached_tensors():
     for run in (step, flambeau.compile(step, backend="loops", fullgraph=True)):
         mean, var = flambeau.zeros(3, requires_grad=True), flambeau.ones(3, requires_grad=True)
         y = run(x, mean, var)
-        found.append([y, mean, var, *flambeau.autograd.grad(y.pow(3).sum(), x)])    # (of the squares it is 0 but for rounding)
+        found.append([y, mean, var, *flambeau.autograd.grad(y.pow(3).sum(), x)])  # (of the squares it is 0 but for rounding)
     assert all(flambeau.allclose(a, b, atol=1e-6) for a, b in zip(*found))
 
 
-SEVERAL = {"windows": lambda x: x.unfold(0, 2, 1), "windows of columns": lambda x: x.t().unfold(1, 3, 2), "strides": lambda x: x.as_strided((15, 3), (2, 1)),
-           "apart": lambda x: x.unfold(0, 2, 2)}
-WRITES = {"index": lambda u, at, v: u.__setitem__((..., at), v), "number": lambda u, at, v: u.__setitem__((..., 1), v),
-          "index_fill": lambda u, at, v: u.index_fill_(-1, at, 3.0), "scatter": lambda u, at, v: u.scatter_(-1, at.expand(*u.shape[:-1], len(at)), 3.0)}
+SEVERAL = {
+    "windows": lambda x: x.unfold(0, 2, 1),
+    "windows of columns": lambda x: x.t().unfold(1, 3, 2),
+    "strides": lambda x: x.as_strided((15, 3), (2, 1)),
+    "apart": lambda x: x.unfold(0, 2, 2),
+}
+WRITES = {
+    "index": lambda u, at, v: u.__setitem__((..., at), v),
+    "number": lambda u, at, v: u.__setitem__((..., 1), v),
+    "index_fill": lambda u, at, v: u.index_fill_(-1, at, 3.0),
+    "scatter": lambda u, at, v: u.scatter_(-1, at.expand(*u.shape[:-1], len(at)), 3.0),
+}
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "loops"])
@@ -410,6 +420,7 @@ def test_a_part_of_what_is_shown_several_times_is_written(write, view, places, b
         rows = x[13:14]
         WRITES[write](SEVERAL[view](x), at, v)
         return rows.unsqueeze(0), x * 2
+
     made = [flambeau.arange(32.0).reshape(16, 2) for _ in range(2)]
     at, v = flambeau.tensor(places), flambeau.tensor(0.5)
     wanted, found = f(made[0], at, v), flambeau.compile(f, backend=backend)(made[1], at, v)
@@ -423,5 +434,6 @@ def test_one_value_for_what_is_shown_several_times(backend):
         x.expand(3, 2, 2).fill_(4.0)
         x.expand(3, 2, 2).masked_fill_(flambeau.tensor([True, False]), 5.0)
         return x + 1
+
     x, y = flambeau.ones(2, 2), flambeau.ones(2, 2)
     assert flambeau.equal(f(x), flambeau.compile(f, backend=backend)(y)) and flambeau.equal(x, y)

@@ -31,6 +31,20 @@ def test_refusals_are_of_all_kinds():
     texts = [str(next(line for line in p.lines if line.name == "v99")) for p in drawn]
     assert 0.3 < share(lambda p: "v98" in p.outputs) < 0.7
     assert share(lambda p: p.dynamic) > 0.15
-    for kind in ("gather", "index_select", "index_add", "scatter", "embedding_lookup", "index_put", "arange", "full", "expand",
-                 "bernoulli", "binary_cross_entropy", "normal", "one_hot", "//"):
+    for kind in (
+        "gather",
+        "index_select",
+        "index_add",
+        "scatter",
+        "embedding_lookup",
+        "index_put",
+        "arange",
+        "full",
+        "expand",
+        "bernoulli",
+        "binary_cross_entropy",
+        "normal",
+        "one_hot",
+        "//",
+    ):
         assert any(kind in text for text in texts), kind

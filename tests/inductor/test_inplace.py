@@ -44,6 +44,7 @@ def test_only_what_is_written_behind_the_last_check_lies_in_place():
         ops.add_(x, 1.0)
         ops.add_(y, ops.sum(ops.matmul(ops.index_select(x, 0, rows), ops.transpose(x, 0, 1)), (1,), False))
         return ()
+
     args = tensor(6, 4), tensor(2, seed=1), Tensor._from_array(np.array([1, 5]), dtypes.int64)
     result, inplace = program(f, *args)
     assert result.checks and inplace == [False, True]
@@ -53,6 +54,7 @@ def test_a_cache_is_not_copied():
     def f(cache, row):
         ops.copy_(ops.slice(cache, 0, 2, 1, 1), row)
         return (ops.sum(cache, (0,), False),)
+
     result, inplace = program(f, tensor(16, 4), tensor(1, 4))
     assert inplace == [True]
     assert all(16 not in axes(kernel) for kernel in result.kernels if result.inputs[0] in written(kernel))
@@ -60,8 +62,9 @@ def test_a_cache_is_not_copied():
 
 
 def axes(kernel):
-    return [a.extent for a in (*getattr(kernel, "axes", ()), *getattr(kernel, "outer", ()))] + \
-        ([16] if getattr(kernel, "init", None) is not None and kernel.init != kernel.target else [])
+    return [a.extent for a in (*getattr(kernel, "axes", ()), *getattr(kernel, "outer", ()))] + (
+        [16] if getattr(kernel, "init", None) is not None and kernel.init != kernel.target else []
+    )
 
 
 def written(kernel):
@@ -73,6 +76,7 @@ def test_a_later_reader_of_the_old_value_prevents_it():
         old = ops.sum(x, (0,), False)
         ops.mul_(x, 2.0)
         return (ops.sub(old, ops.sum(x, (0,), False)),)
+
     check(f, lambda: (tensor(16, 4),), backend="loops")
 
 
@@ -80,6 +84,7 @@ def test_a_transposed_reader_prevents_it():
     def f(x):
         ops.add_(x, ops.clone(ops.permute(x, (1, 0))))
         return ()
+
     _, inplace = program(f, tensor(5, 5))
     assert inplace == [False]
     check(f, lambda: (tensor(5, 5),), backend="loops")
@@ -91,6 +96,7 @@ def test_swapped_inputs_are_both_right():
         ops.copy_(x, y)
         ops.copy_(y, z)
         return ()
+
     check(f, lambda: (tensor(3, 4), tensor(3, 4, seed=1)), backend="loops")
 
 
@@ -98,6 +104,7 @@ def test_a_program_that_may_fail_writes_beside():
     def f(x, index, table):
         ops.add_(x, 1.0)
         return (ops.embedding(table, index),)
+
     index = Tensor._from_array(np.array([1, 2]), dtypes.int64)
     _, inplace = program(f, tensor(3, 4), index, tensor(5, 4))
     assert inplace == [False]
@@ -114,6 +121,7 @@ def test_the_callers_memory_is_what_is_written():
 @pytest.mark.parametrize("backend", ["loops", "inductor"])
 def test_what_the_backward_needs_is_not_overwritten_by_the_next_call(backend):
     """What is saved is made of the state's new value: a second forward must not change it."""
+
     def f(w, state):
         ops.add_(state, 1.0)
         return (ops.mul(w, ops.exp(ops.mul(state, 0.5))),)
@@ -124,6 +132,7 @@ def test_what_the_backward_needs_is_not_overwritten_by_the_next_call(backend):
         run(w, state)
         ops.sum(first, (0, 1), False).backward()
         return w.grad._array
+
     run = compiled(f, tensor(30, 4).requires_grad_(), tensor(30, 4, seed=1), backend=backend)
     np.testing.assert_allclose(gradient_of_the_first(run), gradient_of_the_first(f), rtol=1e-5)
 
@@ -131,9 +140,11 @@ def test_what_the_backward_needs_is_not_overwritten_by_the_next_call(backend):
 @pytest.mark.parametrize("backend", ["loops", "inductor"])
 def test_a_new_value_that_is_saved_has_memory_of_its_own(backend):
     """Eager keeps the state itself and refuses the backward behind a second call; compiled code kept the value."""
+
     def f(w, state):
         ops.add_(state, 1.0)
         return (ops.mul(w, state),)
+
     run = compiled(f, tensor(30, 4).requires_grad_(), tensor(30, 4, seed=1), backend=backend)
     w, state = tensor(30, 4).requires_grad_(), tensor(30, 4, seed=1)
     expected = state._array + 1
@@ -146,6 +157,7 @@ def test_a_new_value_that_is_saved_has_memory_of_its_own(backend):
 @pytest.mark.parametrize("backend", ["inductor"])
 def test_compiled_code_writes_in_place_too(backend):
     from flambeau.runtime import toolchain
+
     if toolchain.compiler() is None:
         pytest.skip("no C++ compiler")
     with config.patch(verify=True):
@@ -155,14 +167,11 @@ def test_compiled_code_writes_in_place_too(backend):
     expected_p = p._array - 0.1 * expected_m
     memory = p._array
     run(p, g, m)
-    assert (
-        p._array is memory
-        and np.allclose(memory, expected_p, atol=1e-6)
-        and np.allclose(m._array, expected_m, atol=1e-6)
-    )
+    assert p._array is memory and np.allclose(memory, expected_p, atol=1e-6) and np.allclose(m._array, expected_m, atol=1e-6)
 
 
 # -- what a recurrent layer keeps lies where its products were
+
 
 def late(x, result):
     """Reads x when the result is there."""
@@ -171,6 +180,7 @@ def late(x, result):
 
 def layer(kind, keep=False):
     """Products of all steps, a layer over them; with `keep`, the products are read behind the layer as well."""
+
     def lstm(x, w, b, u, h, c):
         made = ops.linear(x, w, b)
         out = ops.lstm_sequence(made, h, c, u, None, None, False)
@@ -180,8 +190,16 @@ def layer(kind, keep=False):
         made = ops.linear(x, w, b)
         out = ops.rnn_sequence(made, h, u, None, False, False)
         return (*out, late(made, out[0])) if keep else out
+
     gates = {"lstm": 4, "plain": 1}[kind]
-    inputs = lambda: (tensor(9, 3, 5), leaf(gates * 20, 5), leaf(gates * 20), leaf(gates * 20, 20), leaf(3, 20), leaf(3, 20, seed=1))
+    inputs = lambda: (
+        tensor(9, 3, 5),
+        leaf(gates * 20, 5),
+        leaf(gates * 20),
+        leaf(gates * 20, 20),
+        leaf(3, 20),
+        leaf(3, 20, seed=1),
+    )
     return {"lstm": lstm, "plain": plain}[kind], inputs
 
 
@@ -206,7 +224,7 @@ def scattered(x, places):
     return ops.scatter_add(ops.full((3, 8), 0, dtypes.float32, x.device), 1, places, x)
 
 
-RESHAPED = {                                                    # temps that are left
+RESHAPED = {  # temps that are left
     "whole": (0, lambda x, p: (ops.view(scattered(x, p), (3, 2, 4)),)),
     "more dims of one": (0, lambda x, p: (ops.unsqueeze(scattered(x, p), 1),)),
     "called": (0, lambda x, p: (ops.view(ops.cumsum(x, 1), (12,)),)),
@@ -237,6 +255,7 @@ def test_gradients_of_products_lie_where_the_gates_were(keep):
         made = ops.lstm_sequence_backward(g, None, None, None, None, gates, *rest, None, None, False)[0]
         total = ops.sum(made, (0, 1), False)
         return (total, late(gates, total)) if keep else (total,)
+
     inputs = lambda: (tensor(9, 3, 20), tensor(9, 3, 80), tensor(9, 3, 20, seed=1), tensor(3, 20), tensor(80, 20))
     planned = plan(scheduled(f, *inputs()), {1})
     (extern,) = [k for k in planned.kernels if isinstance(k, ExternCall)]
@@ -249,9 +268,11 @@ def test_gradients_of_products_lie_where_the_gates_were(keep):
 @pytest.mark.parametrize("dtype", [flambeau.float16, flambeau.bfloat16, flambeau.float32], ids=str)
 def test_what_was_read_before_a_write_is_returned_as_it_was(dtype, backend):
     """The interpreter took a view of memory for what it had read there, and a cast that changes nothing kept it one."""
+
     def f(x):
         before = x.double().to(x.dtype)
         x.copy_(x.cos())
         return (before * 1)[...], before, x
+
     x, y = (flambeau.arange(4.0).to(dtype) for _ in range(2))
     assert all(flambeau.equal(a, b) for a, b in zip(flambeau.compile(f, backend=backend)(x), f(y))) and flambeau.equal(x, y)

@@ -24,6 +24,7 @@ def model(make, other=None):
     def add(fn):
         MODELS[fn.__name__] = (fn, make, other)
         return fn
+
     return add
 
 
@@ -181,6 +182,7 @@ def test_dropout_draws_what_eager_draws(backend, dynamic):
 def test_two_equal_dropouts_are_two_draws(backend):
     def f(x):
         return (ops.sub(ops.dropout(x, 0.5)[0], ops.dropout(x, 0.5)[0]),)
+
     check(f, lambda: (leaf(6, 8),), backend=backend)
     assert compiled(f, leaf(6, 8), backend=backend)(leaf(6, 8))[0]._array.any()
 
@@ -223,7 +225,7 @@ def test_gradients_of_gradients_see_the_same_draws():
 
 def test_a_double_backward_whose_input_is_gone_says_so_and_keeps_it_from_then_on():
     def f(x, w):
-        return (ops.exp(ops.add(x, w)),)                           # saves its output: nothing holds x
+        return (ops.exp(ops.add(x, w)),)  # saves its output: nothing holds x
 
     def penalty(run, w):
         (y,) = run(ops.mul(w, 2.0), w)
@@ -252,6 +254,7 @@ def test_a_backward_that_needs_a_late_guard_runs_the_recorded_forward():
     def late(present):
         with run.functional.graph.env.sealed():
             raise Unsupported("late guard", "s0 < 5")
+
     run.training.make = late
     before = counters.snapshot()["fallbacks"].get("backward: late guard", 0)
     expected, actual = gradients(three_heads, make(), (1,)), gradients(run, make(), (1,))
@@ -307,11 +310,7 @@ def test_joint_graph_is_forward_then_backward():
     assert [n.name for n in joint.tangents.values()] == ["tangent_tanh"] and list(joint.gradients) == [1, 2, 3]
     backward = [n for n in joint.graph.calls if n not in joint.forward]
     assert backward and not any(n.grad for n in backward)
-    assert all(
-        n.target.kind is not Kind.COMPOSITE or n.target.grads
-        for n in joint.graph.calls
-        if n in joint.forward and n.is_op
-    )
+    assert all(n.target.kind is not Kind.COMPOSITE or n.target.grads for n in joint.graph.calls if n in joint.forward and n.is_op)
 
 
 def test_user_lines_reach_the_backward():
@@ -326,10 +325,12 @@ def test_user_lines_reach_the_backward():
 @pytest.mark.parametrize("name", [name for name in WRITTEN if "strided" not in name])
 def test_gradients_of_writes_into_views_in_any_layout(name):
     """Those of `as_strided` over gaps are breaks."""
+
     def f(x, w):
         y = x * w
         WRITTEN[name](flambeau, y).mul_(2.5)
         return y
+
     x, w = leaf(4, 6), leaf(4, 6, seed=1)
     for g in (tensor(4, 6), tensor(6, 4).t(), flambeau.ones(()).expand(4, 6)):
         with config.patch(strict=True):

@@ -14,8 +14,29 @@ from flambeau import compiler
 from flambeau.eager.op.op import OPS
 from flambeau.runtime import counters
 
-SPECIAL = [0.0, -0.0, 1, -1, 0.5, -0.5, 3, -3, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, -3.4e38, 1e-38, 2.0**24, 2.0**28,
-           2.0**29, 0.1, -0.1]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1,
+    -1,
+    0.5,
+    -0.5,
+    3,
+    -3,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    -1e-45,
+    3.4e38,
+    -3.4e38,
+    1e-38,
+    2.0**24,
+    2.0**28,
+    2.0**29,
+    0.1,
+    -0.1,
+]
 
 
 @pytest.fixture(autouse=True)
@@ -50,8 +71,11 @@ def test_views_alone_are_left_to_python(name, fullgraph):
     assert left() == 1 and graphs() == 0 and counters.snapshot()["breaks"] == {}
     (entry,) = compiled.entries
     assert entry.left and entry.code is f.__code__ and compiled.hits == 39
-    flat = lambda value: [value] if isinstance(value, fb.Tensor) else [t for v in (
-        value.values() if isinstance(value, dict) else value) for t in flat(v)]
+    flat = lambda value: (
+        [value]
+        if isinstance(value, fb.Tensor)
+        else [t for v in (value.values() if isinstance(value, dict) else value) for t in flat(v)]
+    )
     for mine, wanted in zip(flat(got), flat(f(x)), strict=True):
         assert mine is wanted or mine._base is x and mine.stride() == wanted.stride() and fb.equal(mine, wanted)
 
@@ -76,8 +100,9 @@ def test_calls_that_compiled_code_makes_in_eager_are_left(record):
     assert fb.equal(fb.autograd.grad(compiled(x).sum(), x)[0], fb.autograd.grad(record(x).sum(), x)[0])
 
 
-@pytest.mark.parametrize("f", (lambda x: fb.asin(x) + 1, lambda x: fb.sort(x)[0], lambda x: x.t() * 2, lambda x: x.t().clone(),
-                               lambda x: x[0].add_(1)))
+@pytest.mark.parametrize(
+    "f", (lambda x: fb.asin(x) + 1, lambda x: fb.sort(x)[0], lambda x: x.t() * 2, lambda x: x.t().clone(), lambda x: x[0].add_(1))
+)
 def test_what_has_kernels_is_compiled(f):
     x = fb.rand(5, 4)
     assert fb.equal(fb.compile(f)(x.clone()), f(x.clone())) and left() == 0 and graphs() == 1
@@ -88,18 +113,23 @@ def test_a_frame_with_a_break_goes_on_compiled():
         y = x.t()
         print(end="")
         return y * 2
+
     x = fb.rand(3, 4)
     assert fb.equal(fb.compile(f)(x), x.t() * 2) and graphs() >= 1
 
 
 def test_other_arguments_are_seen_at_once():
     """Another type, size or constant among the arguments is another question to the guards."""
+
     def f(x, twice=False):
         return x * 2 if twice or x.dtype is fb.float64 or x.shape[0] > 5 else x.t()
+
     compiled, x = fb.compile(f), fb.rand(3, 4)
     for _ in range(4):
         assert compiled(x)._base is x
-    for number, (args, kwargs) in enumerate((((x, True), {}), ((x.double(),), {}), ((fb.rand(6, 4),), {}), ((x,), {"twice": 1})), 1):
+    for number, (args, kwargs) in enumerate(
+        (((x, True), {}), ((x.double(),), {}), ((fb.rand(6, 4),), {}), ((x,), {"twice": 1})), 1
+    ):
         assert fb.equal(compiled(*args, **kwargs), args[0] * 2) and graphs() == number
         assert compiled(x)._base is x
 
@@ -111,13 +141,14 @@ class Settings:
 def test_what_is_no_argument_is_seen_soon():
     def f(x):
         return x * 2 if Settings.twice else x.t()
+
     compiled, x = fb.compile(f), fb.rand(3, 3)
     try:
         for _ in range(20):
             assert fb.equal(compiled(x), x.t())
         Settings.twice = True
         for _ in range(16):
-            assert fb.equal(compiled(x), x * 2)                 # by the function itself, or compiled
+            assert fb.equal(compiled(x), x * 2)  # by the function itself, or compiled
         assert graphs() == 1
     finally:
         Settings.twice = False
@@ -129,6 +160,7 @@ def test_side_effects_and_errors_are_the_functions_own():
     def f(x, n):
         seen.append(n)
         return x.reshape(-1)[:n].view(2, -1)
+
     compiled, x = fb.compile(f), fb.rand(2, 4)
     for n in (4, 4, 4, 2, 8):
         assert compiled(x, n).shape == (2, n // 2)
@@ -165,8 +197,14 @@ def test_arguments_live_no_longer():
 def test_remainders_have_eagers_bits(size):
     rng = np.random.default_rng(0)
     a, b = map(np.array, zip(*itertools.product(SPECIAL, SPECIAL)))
-    more = [np.concatenate([rng.standard_normal(4000) * 10.0**rng.integers(-20, 20, 4000), rng.integers(-90, 90, 4000)]) for _ in "ab"]
-    a, b = (np.concatenate([part, other])[-size:] if size < 441 else np.concatenate([part, other]) for part, other in zip((a, b), more))
+    more = [
+        np.concatenate([rng.standard_normal(4000) * 10.0 ** rng.integers(-20, 20, 4000), rng.integers(-90, 90, 4000)])
+        for _ in "ab"
+    ]
+    a, b = (
+        np.concatenate([part, other])[-size:] if size < 441 else np.concatenate([part, other])
+        for part, other in zip((a, b), more)
+    )
     x, y = fb.from_numpy(a.astype(np.float32)), fb.from_numpy(b.astype(np.float32))
     f = lambda x, y: (x % y, x // y, fb.fmod(x, y), x % 0.75)
     with warnings.catch_warnings():
@@ -179,7 +217,9 @@ def test_remainders_have_eagers_bits(size):
 
 
 def test_powers_of_two_are_rounded_rightly():
-    y = np.concatenate([np.random.default_rng(0).standard_normal(5000) * 60, SPECIAL, [128, 127.99999, -149, -150]]).astype(np.float32)
+    y = np.concatenate([np.random.default_rng(0).standard_normal(5000) * 60, SPECIAL, [128, 127.99999, -149, -150]]).astype(
+        np.float32
+    )
     with np.errstate(all="ignore"):
         exact = np.exp2(y.astype(np.float64)).astype(np.float32)
     for got in fb.compile(lambda x: (fb.exp2(x), 2.0**x))(fb.from_numpy(y)):
@@ -187,7 +227,9 @@ def test_powers_of_two_are_rounded_rightly():
 
 
 @pytest.mark.parametrize("columns", (1, 7, 16, 45))
-@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16, fb.int64, fb.int16, fb.uint8, fb.bool), ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize(
+    "dtype", (fb.float32, fb.float64, fb.bfloat16, fb.int64, fb.int16, fb.uint8, fb.bool), ids=lambda dtype: dtype.name
+)
 def test_elements_by_indices_of_lanes(dtype, columns):
     """Places that are affine in an index of each lane: alone, beside a row, with a step, of two indices."""
     x = (fb.randn(9, 50) * 20).to(dtype)
@@ -195,6 +237,7 @@ def test_elements_by_indices_of_lanes(dtype, columns):
 
     def f(x, i, j):
         return x.gather(1, i), x[j, i], x.t()[i, 3], x[:, ::2].gather(1, i // 2), fb.take(x, i + 50 * j)
+
     for mine, wanted in zip(fb.compile(f)(x, i, j), f(x, i, j)):
         assert mine.dtype is wanted.dtype and fb.equal(mine, wanted)
     i[4, columns - 1] = 50
@@ -203,15 +246,24 @@ def test_elements_by_indices_of_lanes(dtype, columns):
 
 
 @pytest.mark.parametrize("columns", (1, 7, 16, 45))
-@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16, fb.int64, fb.int16, fb.uint8), ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize(
+    "dtype", (fb.float32, fb.float64, fb.bfloat16, fb.int64, fb.int16, fb.uint8), ids=lambda dtype: dtype.name
+)
 def test_what_goes_to_indices_of_lanes(dtype, columns):
     """In the order of the lanes, several to one place."""
     x, y = (fb.randn(9, 50) * 20).to(dtype), (fb.randn(9, columns) * 3).to(dtype)
     i, j = fb.randint(0, 50, (9, columns)), fb.randint(0, 3, (9, columns))
 
     def f(x, y, i, j):
-        return (x.scatter_add(1, i, y), x.scatter_add(0, j, y), x.scatter(1, i, y), x.t().contiguous().index_put((i, j), y),
-                x.scatter_reduce(1, i, y, "amax"), x.scatter_reduce(0, j, y, "prod"))
+        return (
+            x.scatter_add(1, i, y),
+            x.scatter_add(0, j, y),
+            x.scatter(1, i, y),
+            x.t().contiguous().index_put((i, j), y),
+            x.scatter_reduce(1, i, y, "amax"),
+            x.scatter_reduce(0, j, y, "prod"),
+        )
+
     for mine, wanted in zip(fb.compile(f)(x, y, i, j), f(x, y, i, j)):
         assert mine.dtype is wanted.dtype and fb.equal(mine, wanted)
 
@@ -243,8 +295,30 @@ def test_saved_values_are_compared_with_their_versions():
 # -- integers in registers
 
 
-WHOLE = [0, 1, -1, 2, -2, 3, 7, -7, 62, 63, 64, 65, -64, 2**31 - 1, -2**31, 2**50, 2**51 - 1, 2**51, -2**51, 2**53 + 1, 2**63 - 1,
-         -2**63]
+WHOLE = [
+    0,
+    1,
+    -1,
+    2,
+    -2,
+    3,
+    7,
+    -7,
+    62,
+    63,
+    64,
+    65,
+    -64,
+    2**31 - 1,
+    -(2**31),
+    2**50,
+    2**51 - 1,
+    2**51,
+    -(2**51),
+    2**53 + 1,
+    2**63 - 1,
+    -(2**63),
+]
 
 
 @pytest.mark.parametrize("dtype", (fb.int64, fb.int32, fb.int16, fb.int8, fb.uint8), ids=lambda dtype: dtype.name)
@@ -295,8 +369,10 @@ def test_the_first_of_equals_is_the_position(dtype):
         own = () if dtype is fb.bool else (fb.argmax, fb.argmin)
         f = lambda x: [g(x, d) for g in own for d in (0, 1, 2, None)] + [*fb.max(x, 1), *fb.min(x, 2), *fb.max(x, 0)]
         for ours, plain in zip(fb.compile(f)(x), f(x), strict=True):
-            assert fb.equal(fb.nan_to_num(ours) if ours.is_floating_point() else ours,
-                            fb.nan_to_num(plain) if plain.is_floating_point() else plain)
+            assert fb.equal(
+                fb.nan_to_num(ours) if ours.is_floating_point() else ours,
+                fb.nan_to_num(plain) if plain.is_floating_point() else plain,
+            )
 
 
 # -- what rows share
@@ -312,6 +388,7 @@ def test_what_rows_share_is_computed_once(sizes):
         at = fb.arange(n)
         wave = (at * 0.1).sin() * (at / 7).exp().clamp(max=100)
         return x * wave, x + (at * 7 // 3 % 5), fb.where((at * at) % 3 == 1, x, -x), (at % 11).to(fb.int8) + (x * 4).to(fb.int8)
+
     for ours, plain in zip(fb.compile(f)(x), f(x), strict=True):
         assert ours.dtype == plain.dtype and fb.allclose(ours.double(), plain.double(), rtol=1e-5)
 
@@ -324,8 +401,16 @@ def test_uneven_indices_are_computed_in_registers(sizes):
 
     def f(x):
         y = x.reshape(-1)[: x.numel() // 5 * 5].reshape(5, -1).t().reshape(-1)
-        return (y * 2, x.roll(3, -1) + 1, x.flip(-1).repeat_interleave(3, -1) * 2, F.pad(x, (3, 2), "circular") + 1,
-                F.pad(x, (1, 1), "replicate") * 2, x[..., index].roll(2, -1) + x, F.interpolate(x, size=37) * 2)
+        return (
+            y * 2,
+            x.roll(3, -1) + 1,
+            x.flip(-1).repeat_interleave(3, -1) * 2,
+            F.pad(x, (3, 2), "circular") + 1,
+            F.pad(x, (1, 1), "replicate") * 2,
+            x[..., index].roll(2, -1) + x,
+            F.interpolate(x, size=37) * 2,
+        )
+
     for ours, plain in zip(fb.compile(f)(x), f(x), strict=True):
         assert fb.allclose(ours, plain)
 
@@ -334,19 +419,29 @@ def test_uneven_indices_are_computed_in_registers(sizes):
 
 
 @pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16), ids=lambda dtype: dtype.name)
-@pytest.mark.parametrize("window", (dict(kernel_size=3, stride=2), dict(kernel_size=(2, 3), stride=(1, 2), padding=(1, 0)), dict(
-    kernel_size=3, padding=1), dict(kernel_size=2, stride=3, dilation=2, padding=1), dict(kernel_size=(1, 5), padding=(0, 4)),
-    dict(kernel_size=4, stride=4)))
+@pytest.mark.parametrize(
+    "window",
+    (
+        dict(kernel_size=3, stride=2),
+        dict(kernel_size=(2, 3), stride=(1, 2), padding=(1, 0)),
+        dict(kernel_size=3, padding=1),
+        dict(kernel_size=2, stride=3, dilation=2, padding=1),
+        dict(kernel_size=(1, 5), padding=(0, 4)),
+        dict(kernel_size=4, stride=4),
+    ),
+)
 def test_columns_are_added_up_by_one_kernel(window, dtype):
     """The gradient of `unfold`, and `fold`: eagerly, compiled, and by the record's formula."""
-    x = fb.randint(-9, 9, (2, 3, 7, 21)).to(dtype)                  # sums are exact
+    x = fb.randint(-9, 9, (2, 3, 7, 21)).to(dtype)  # sums are exact
     columns = F.unfold(x, **window)
     f = lambda y: F.fold(y, (7, 21), **window)
     wanted = f(columns)
     assert fb.equal(fb.compile(f)(columns), wanted)
     assert fb.equal(fb.compile(lambda y: f(y.mT.contiguous().mT))(columns), wanted)
-    pairs = [(n, n) if type(n) is int else n for n in (window["kernel_size"], *(window.get(k, d) for k, d in (
-        ("stride", 1), ("padding", 0), ("dilation", 1))))]
+    pairs = [
+        (n, n) if type(n) is int else n
+        for n in (window["kernel_size"], *(window.get(k, d) for k, d in (("stride", 1), ("padding", 0), ("dilation", 1))))
+    ]
     assert np.array_equal(wanted.float().numpy(), OPS["fold_windows"].kernels["numpy"](columns.double().numpy(), (7, 21), *pairs))
     y = x.clone().requires_grad_()
     unfold = lambda y: F.unfold(y, **window)

@@ -33,8 +33,11 @@ def rows_multiplied(f, *args, dynamic=False):
     look_up_products(graph)
     tidy(graph)
     graph.lint()
-    return [n.args[0].value.numel() // n.args[0].value.shape[-1] for n in graph.calls
-            if n.is_op and n.target.name in ("linear", "matmul")]
+    return [
+        n.args[0].value.numel() // n.args[0].value.shape[-1]
+        for n in graph.calls
+        if n.is_op and n.target.name in ("linear", "matmul")
+    ]
 
 
 def rows_without_history(table, index, w, b):
@@ -45,11 +48,13 @@ def rows_without_history(table, index, w, b):
 
 def with_rows(*numbers):
     """A table whose rows 1 and 4 hold `numbers`; places 0, 2 and 3 are looked up."""
+
     def make():
         table, index, w, b = inputs()()
         table._array[[1, 4], :2] = numbers
         index._array[...] = index._array % 3 + (index._array % 3 > 0)
         return table, index, w, b
+
     return make
 
 
@@ -61,7 +66,9 @@ WHOLE = {
     "without a bias": lambda table, index, w, b: (ops.linear(ops.embedding(table, index, -1), w, None), b),
     "a product": lambda table, index, w, b: (ops.matmul(ops.embedding(table, index, -1), ops.transpose(w, 0, 1)), b),
     "the rows as well": lambda table, index, w, b: (
-        ops.linear(ops.embedding(table, index, -1), w, b), ops.tanh(ops.embedding(table, index, -1))),
+        ops.linear(ops.embedding(table, index, -1), w, b),
+        ops.tanh(ops.embedding(table, index, -1)),
+    ),
 }
 OTHER = {
     "a row without gradient": linear(padding=2),

@@ -16,7 +16,7 @@ from flambeau.runtime.errors import CheckFailed, InternalError
 
 
 def buffer(name, *sizes, kind="input", dtype=dtypes.float32):
-    strides = tuple(int(np.prod(sizes[d + 1:])) for d in range(len(sizes)))
+    strides = tuple(int(np.prod(sizes[d + 1 :])) for d in range(len(sizes)))
     return Buffer(name, dtype, sizes, strides, 0, kind)
 
 
@@ -35,17 +35,25 @@ def test_equal_expressions_are_one_value():
     value = a
     for _ in range(40):
         value = value * value
-    assert len(reachable((value,))) == 41                # an inlined x*x does not double the body
+    assert len(reachable((value,))) == 41  # an inlined x*x does not double the body
 
 
-@pytest.mark.parametrize("make, expected", [
-    (lambda s, f, i: f + i, "float32"), (lambda s, f, i: i / 2, "float32"), (lambda s, f, i: i // 2, "int64"),
-    (lambda s, f, i: f < 1, "bool"),
-    (lambda s, f, i: s.exp(i), "float32"), (lambda s, f, i: s.cast(f, dtypes.bfloat16), "bfloat16"),
-    (lambda s, f, i: i + 1.5, "float32"),
-    (lambda s, f, i: s.where(f > 0, i, 0), "int64"), (lambda s, f, i: (f > 0) & (i > 0), "bool"),
-    (lambda s, f, i: i & 3, "int64"),
-    (lambda s, f, i: s.philox(i, 1, s.index(const(3)), 0), "int64")])
+@pytest.mark.parametrize(
+    "make, expected",
+    [
+        (lambda s, f, i: f + i, "float32"),
+        (lambda s, f, i: i / 2, "float32"),
+        (lambda s, f, i: i // 2, "int64"),
+        (lambda s, f, i: f < 1, "bool"),
+        (lambda s, f, i: s.exp(i), "float32"),
+        (lambda s, f, i: s.cast(f, dtypes.bfloat16), "bfloat16"),
+        (lambda s, f, i: i + 1.5, "float32"),
+        (lambda s, f, i: s.where(f > 0, i, 0), "int64"),
+        (lambda s, f, i: (f > 0) & (i > 0), "bool"),
+        (lambda s, f, i: i & 3, "int64"),
+        (lambda s, f, i: s.philox(i, 1, s.index(const(3)), 0), "int64"),
+    ],
+)
 def test_types(make, expected):
     s = Body()
     f, i = s.load(buffer("f", 4), (0,)), s.load(buffer("i", 4, dtype=dtypes.int64), (0,))
@@ -56,8 +64,8 @@ def test_only_exact_identities_are_folded():
     s = Body()
     x = s.load(buffer("x", 4), (0,))
     assert x * 1.0 is x and x - 0.0 is x and x / 1 is x
-    assert (x + 0.0) is not x                            # -0.0 + 0.0 is 0.0
-    assert (x * 0.0).op == "mul"                         # NaN and infinity stay
+    assert (x + 0.0) is not x  # -0.0 + 0.0 is 0.0
+    assert (x * 0.0).op == "mul"  # NaN and infinity stay
     assert (s.const(2, dtypes.int64) + 3).attrs == 5
     assert s.where(s.const(True, dtypes.bool), x, 1.0) is x
 
@@ -92,6 +100,7 @@ def test_rewriter_substitutes_and_follows_indirect_indices():
 def test_text_is_readable_and_deterministic(golden):
     def body(s, x, i, j):
         return s.exp(s.load(x, (i, j))) * s.cast(s.index(j), dtypes.float32)
+
     assert one_kernel(body).text() == one_kernel(body).text()
     golden("map.txt", one_kernel(body).text())
 
@@ -134,8 +143,10 @@ def row_twice(read):
     s, x, y, z = Body(), buffer("x", 24), buffer("y", 24, kind="output"), buffer("z", 24, kind="output")
     i, j, k, m = Axis("i", 4), Axis("j", 2), Axis("k", 3), Axis("m", read)
     first, again = 6 * i.var + 3 * j.var + k.var, 6 * i.var + m.var
-    steps = (Step((j, k), (Store(y, (first,), s.neg(s.load(x, (first,)))),)),
-             Step((m,), (Store(z, (again,), s.neg(s.load(y, (again,)))),)))
+    steps = (
+        Step((j, k), (Store(y, (first,), s.neg(s.load(x, (first,)))),)),
+        Step((m,), (Store(z, (again,), s.neg(s.load(y, (again,)))),)),
+    )
     return Program((x, y, z), (LoopKernel("k", (i,), steps),), (x,), (y, z))
 
 

@@ -17,7 +17,7 @@ from flambeau.inductor.schedule.scheduler import schedule
 for found in pkgutil.iter_modules(ops.__path__):
     importlib.import_module(f"{ops.__name__}.{found.name}")
 
-assert api.__doc__                                       # importing it installs the methods that samples use
+assert api.__doc__  # importing it installs the methods that samples use
 SAMPLED = sorted(name for name, op in OPS.items() if op.sample_rule is not None and not op.mutates)
 DRAW = {"seed": 12345, "base": 7}
 
@@ -35,6 +35,7 @@ def split(args):
             parts, kind = [place(x) for x in a], type(a)
             return lambda given: kind([p(given) for p in parts])
         return lambda given: a
+
     parts = [place(a) for a in args]
     return tensors, lambda given: [p(given) for p in parts]
 
@@ -53,6 +54,7 @@ def test_samples(name, symbolic, trace, make, assert_close):
 
         def call(*given):
             return op(*put(given))
+
         with random.at(DRAW["seed"], DRAW["base"]):
             expected = call(*tensors)
         expected = expected if isinstance(expected, tuple) else (expected,)
@@ -95,6 +97,7 @@ def test_chains_of_maps_are_one_kernel(trace, make):
         for _ in range(30):
             x = OPS["mul"](OPS["add"](x, 1.0), x)
         return x
+
     (kernel,) = schedule(lower(trace(chain, make(8)))).kernels
     assert len(kernel.steps) == 1 and len(kernel.steps[0].stores) == 1
 
@@ -103,6 +106,7 @@ def test_dear_values_with_many_users_are_computed_once(trace, make):
     def users(x):
         e = OPS["exp"](x)
         return OPS["gemm"](e, x), OPS["add"](e, 1.0), OPS["transpose"](OPS["mul"](e, 2.0), 0, 1)
+
     program = lower(trace(users, make(4, 4)))
     text = program.text()
     assert text.count("exp(%") == 1, text
@@ -130,6 +134,7 @@ def test_scatter_starts_from_a_copy(trace, make, assert_close):
 def test_random_numbers_are_those_of_eager(trace):
     def draw():
         return OPS["rand"]((3, 5), dtypes.float32)
+
     with random.at(99, 4):
         expected = draw()
     program = plan(schedule(lower(trace(draw))))
@@ -153,6 +158,7 @@ def test_symbolic_numbers_are_scalars_of_the_program(trace, make, assert_close):
 
 def test_a_size_settled_while_lowering_leaves_no_symbol(trace, make, assert_close):
     """A formula that asks for the value of a size is lowered again, with that value everywhere."""
+
     @indexed(meta=lambda x: (x.shape[0],), promote="keep")
     def turned(s, i, x):
         return x(i[0]) + s.const(int(x.shape[0]), x.dtype)

@@ -19,6 +19,7 @@ def chain(n):
         for _ in range(n):
             x = barrier(x)
         return x
+
     return fn
 
 
@@ -50,6 +51,7 @@ def test_offsets_are_aligned_and_blocks_alive_together_are_disjoint(trace, make)
         for v in values[1:]:
             total = barrier(O["add"](total, v))
         return total, small
+
     program = schedule(lower(trace(fn, make(12, 12), make(7, 7))))
     planned = plan(program)
     blocks = share_in_place(program, lifetimes(program))
@@ -66,10 +68,12 @@ def test_offsets_are_aligned_and_blocks_alive_together_are_disjoint(trace, make)
 
 def test_a_map_overwrites_what_it_alone_still_reads(trace, make, assert_close):
     """scores -> softmax -> product: the softmax takes the place of the scores."""
+
     def fn(x, y):
         s = O["gemm"](x, y)
         e = O["exp"](O["sub"](s, O["amax"](s, (1,), True)))
         return O["gemm"](O["div"](e, O["sum"](e, (1,), True)), y)
+
     x, y = make(16, 16), make(16, 16)
     program = plan(schedule(lower(trace(fn, x, y))))
     assert len(program.arena) == 2 and len(set(program.arena.values())) == 1
@@ -80,6 +84,7 @@ def test_no_overwriting_where_other_points_still_read(trace, make, assert_close)
     def fn(x, y):
         s = O["gemm"](x, y)
         return O["gemm"](O["exp"](O["flip"](s, (0,))), y)
+
     x, y = make(8, 8), make(8, 8)
     program = plan(schedule(lower(trace(fn, x, y))))
     assert len(set(program.arena.values())) == 2, program.text()
@@ -91,6 +96,7 @@ def test_the_arena_changes_no_value(trace, make):
         a = barrier(O["exp"](O["mul"](x, 0.1)))
         b = O["add"](barrier(O["sin"](a)), O["transpose"](a, 0, 1))
         return barrier(O["sub"](b, y)), O["sum"](b, (0,), False)
+
     inputs = [make(12, 12), make(12)]
     program = plan(schedule(lower(trace(fn, *inputs))))
     for a, b in zip(interpreter.run(program, inputs, arena=True), interpreter.run(program, inputs, arena=False)):

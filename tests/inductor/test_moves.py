@@ -70,10 +70,12 @@ def test_long_rows_in_chunks(sizes):
 @pytest.mark.parametrize("length", [1, 4, 15, 16, 17, 33, 100])
 def test_every_second_element(step, length):
     """Loads and stores a few elements apart; nothing behind the last one is touched."""
+
     def f(x, y):
         out = y.clone()
         out[:, ::step] = x[:, ::step] * 2.0
         return out, x[:, ::step] + 1.0
+
     x, y = flambeau.randn(3, length), flambeau.randn(3, length)
     with config.patch(strict=True, optimize=1):
         compiler.reset()
@@ -87,7 +89,14 @@ BYTES = {
     "sums": lambda x, y: (x + y, x * y, flambeau.maximum(x, y), x * 3 + y),
     "choice": lambda x, y: (flambeau.where(x.bool(), y, x), flambeau.logical_not(x), flambeau.logical_and(x, y)),
     "casts": lambda x, y: (x.bool(), x.to(flambeau.uint8), y.to(flambeau.int8) - 7, -x.to(flambeau.int8)),
-    "numbers": lambda x, y: (x == 3, y > 1, (x != 0) & (y < 2), x.float() > y, (x.float() * 0.5).to(flambeau.int8), x.double() == y),
+    "numbers": lambda x, y: (
+        x == 3,
+        y > 1,
+        (x != 0) & (y < 2),
+        x.float() > y,
+        (x.float() * 0.5).to(flambeau.int8),
+        x.double() == y,
+    ),
 }
 
 
@@ -122,8 +131,8 @@ def test_truth_of_whole_numbers_needs_no_float():
     x, y = flambeau.arange(-50, 50), flambeau.randn(100)
     f = lambda x, y: (flambeau.logical_and(x, y), x.float().bool(), x.half().bool(), x.int().bool(), x.int().long().bool())
     text = kernels_of(f, x, y)
-    assert "to_f(" not in text and "to_i(" in text          # (what is cut to 32 bits may become zero)
-    for big in (x, x * 2 ** 40, x * 2 ** 32):
+    assert "to_f(" not in text and "to_i(" in text  # (what is cut to 32 bits may become zero)
+    for big in (x, x * 2**40, x * 2**32):
         for a, b in zip(flambeau.compile(f)(big, y), f(big, y)):
             assert flambeau.equal(a, b)
 
@@ -191,9 +200,11 @@ def test_attention_with_dropout_is_one_call(p, causal):
     def f(q, k, v):
         flambeau.manual_seed(5)
         return F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal)
+
     check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.0), q, k, v)
-    text = text_of(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal),
-                   q.detach(), k.detach(), v.detach())
+    text = text_of(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal), q.detach(), k.detach(), v.detach()
+    )
     assert text.count("/* attention_forward */") == 1 and "rt->gemm" not in text.split("fb_run")[1]
     leaves = [q, k, v]
     with config.patch(strict=True, optimize=1):
@@ -269,11 +280,15 @@ def test_narrow_dims_of_any_length():
         assert flambeau.equal(f(x, y), NARROW["cross"](x, y))
 
 
-@pytest.mark.parametrize("f", [
-    lambda x: flambeau.diag_embed(x.sin()),
-    lambda x: flambeau.zeros(7, 9).index_add(0, flambeau.tensor([1, 1, 3, 6, 2, 0]), x),
-    lambda x: flambeau.ones(6, 9).scatter_add(1, flambeau.arange(9).expand(6, 9) // 2, x) * 2,
-], ids=["diag_embed", "index_add", "scatter_add"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: flambeau.diag_embed(x.sin()),
+        lambda x: flambeau.zeros(7, 9).index_add(0, flambeau.tensor([1, 1, 3, 6, 2, 0]), x),
+        lambda x: flambeau.ones(6, 9).scatter_add(1, flambeau.arange(9).expand(6, 9) // 2, x) * 2,
+    ],
+    ids=["diag_embed", "index_add", "scatter_add"],
+)
 def test_scatters_begin_where_their_results_lie(f):
     """Zeros are made once, not made and then copied."""
     assert "_start: " not in text_of(f, flambeau.randn(6, 9))
@@ -296,8 +311,9 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("width, kind, dynamic", [(500, "float32", False), (512, "bfloat16", False), (700, "float32", True),
-                                                  (20000, "float64", False)])
+@pytest.mark.parametrize(
+    "width, kind, dynamic", [(500, "float32", False), (512, "bfloat16", False), (700, "float32", True), (20000, "float64", False)]
+)
 @pytest.mark.parametrize("name", ROWS)
 def test_long_rows_are_copied_by_the_library(name, width, kind, dynamic):
     x = flambeau.randn(6, width).to(getattr(flambeau, kind)).requires_grad_()
@@ -340,4 +356,5 @@ def test_the_last_of_several_points_wins():
         out = flambeau.zeros(20, 3)
         out[:, 0:2], out[:, 1:3] = x[:, :2], x[:, 2:]
         return out.index_copy(1, flambeau.tensor([2, 2]), x[:, :2])
+
     check(f, randn(20, 4))

@@ -18,8 +18,8 @@ MAKERS = {
     "adadelta": lambda ps: fl.optim.Adadelta(ps),
     "adamax": lambda ps: fl.optim.Adamax(ps, weight_decay=0.1),
     "nadam": lambda ps: fl.optim.NAdam(ps, decoupled_weight_decay=True, weight_decay=0.1),
-    "radam": lambda ps: fl.optim.RAdam(ps, betas=(0.9, 0.7)),             # rectified from the third step on
-    "asgd": lambda ps: fl.optim.ASGD(ps, t0=2, weight_decay=0.1),         # averages from the fourth
+    "radam": lambda ps: fl.optim.RAdam(ps, betas=(0.9, 0.7)),  # rectified from the third step on
+    "asgd": lambda ps: fl.optim.ASGD(ps, t0=2, weight_decay=0.1),  # averages from the fourth
     "rprop": lambda ps: fl.optim.Rprop(ps),
     "adafactor": lambda ps: fl.optim.Adafactor([p for p in ps if p.numel()], weight_decay=0.1),
 }
@@ -50,7 +50,7 @@ def compare(make, steps=4, between=lambda opt, k: None, **options):
         between(other, k)
         for p, q in zip(ps, qs):
             assert fl.allclose(p, q, rtol=1e-6, atol=1e-6)
-            assert 0 < p._version <= q._version or not p.numel()         # a graph writes once what its steps write
+            assert 0 < p._version <= q._version or not p.numel()  # a graph writes once what its steps write
     for p, q in zip(ps, qs):
         mine, theirs = opt.state[p], other.state[q]
         assert mine.keys() == theirs.keys()
@@ -62,7 +62,7 @@ def compare(make, steps=4, between=lambda opt, k: None, **options):
 def test_compiled_steps_are_the_eager_ones(name):
     _, found = compare(MAKERS[name])
     assert found["breaks"] == {} and found["fallbacks"] == {}
-    assert found["graphs"] == (2 if name == "momentum" else 1)           # the first gradient is not dampened
+    assert found["graphs"] == (2 if name == "momentum" else 1)  # the first gradient is not dampened
 
 
 @pytest.mark.parametrize("name", ["momentum", "amsgrad"])
@@ -73,6 +73,7 @@ def test_through_the_loop_interpreter(name):
 
 def test_a_learning_rate_that_is_a_tensor():
     """Of the optimizers that treat each parameter by itself it is data of the graph."""
+
     def schedule(opt, k):
         opt.param_groups[0]["lr"].fill_(0.1 / (k + 2))
 
@@ -117,7 +118,7 @@ def test_state_that_was_loaded_is_used():
         give_gradients(ps)
         step()
     other.load_state_dict(opt.state_dict())
-    opt.load_state_dict(other.state_dict())                  # other tensors under the same parameters
+    opt.load_state_dict(other.state_dict())  # other tensors under the same parameters
     with fl.no_grad():
         for p, q in zip(ps, qs):
             q.copy_(p)

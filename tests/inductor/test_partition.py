@@ -31,6 +31,7 @@ def test_a_chain_of_maps_saves_one_tensor_and_computes_the_rest_again():
     def f(x, w):
         y = ops.matmul(x, w)
         return (ops.mul(ops.sin(ops.exp(ops.tanh(y))), 2.0),)
+
     pair = cut(f, tensor(8, 8), leaf(8, 8))
     results = [n for n in pair.saved if n not in pair.saved_inputs]
     assert len(results) == 1 and set(pair.saved_inputs) == {"arg0"}
@@ -40,6 +41,7 @@ def test_a_chain_of_maps_saves_one_tensor_and_computes_the_rest_again():
 def test_products_are_not_computed_again():
     def f(x, w, v):
         return (ops.matmul(ops.exp(ops.matmul(x, w)), v),)
+
     pair = cut(f, tensor(8, 8), leaf(8, 8), leaf(8, 8, seed=1))
     forward = set(names(pair.forward))
     assert "gemm" in forward or "matmul" in forward
@@ -66,9 +68,11 @@ def test_a_mask_is_saved_as_bytes_not_drawn_again():
 
 def test_small_before_large():
     """A row sum broadcast over a matrix is saved as the row."""
+
     def f(x):
         total = ops.sum(ops.exp(x), (1,), True)
         return (ops.mul(ops.expand(total, (16, 16)), ops.expand(total, (16, 16))),)
+
     pair = cut(f, leaf(16, 16))
     sizes = [tuple(pair.backward.find(n).value.shape) for n in pair.saved]
     assert (16, 1) in sizes and sizes.count((16, 16)) <= 1
@@ -77,6 +81,7 @@ def test_small_before_large():
 def test_sizes_that_no_saved_tensor_shows_come_as_numbers():
     def f(x):
         return (ops.sum(x, (0,), False),)
+
     pair = cut(f, leaf(5, 4), dynamic=True)
     assert pair.sizes and all(n.startswith("s") for n in pair.sizes)
     check(f, lambda: (leaf(5, 4),), dynamic=True, other=lambda: (leaf(9, 4),))
@@ -93,6 +98,7 @@ def test_a_tagged_region_is_computed_again():
             node.tag = tag
         pair = partition(build_joint(functionalize(graph), (True, True, True)))
         return pair, sum(n in ("matmul", "gemm") for n in names(pair.backward))
+
     args = leaf(8, 8), leaf(8, 8, seed=1), leaf(8, 8, seed=2)
     plain, kept = tagged(None)
     again, more = tagged("checkpoint 0")
@@ -109,6 +115,7 @@ def test_tagged_regions_give_the_same_gradients():
     def f(x, w):
         hidden = ops.dropout(ops.exp(ops.matmul(ops.sin(x), w)), 0.5)[0]
         return (ops.matmul(ops.sin(hidden), w),)
+
     make = lambda: (leaf(8, 8), leaf(8, 8, seed=1))
     graph = capture(f, *make())
     for node in graph.calls[1:4]:
@@ -124,6 +131,7 @@ def test_nothing_to_differentiate_means_no_backward():
     def silent(x):
         with no_grad():
             return (ops.exp(x),)
+
     assert compiled(silent, leaf(3)).training is None
 
 

@@ -93,7 +93,7 @@ def test_what_is_not_plain(name, way):
         fb.autograd.grad(outs, (x, y), ones, allow_unused=True)
         handle.remove()
         same(seen, twice[0][:1])
-        if name not in ("gives the gradient back", "adds up"):          # where nothing is saved, eager may run again
+        if name not in ("gives the gradient back", "adds up"):  # where nothing is saved, eager may run again
             with pytest.raises(RuntimeError, match="second time"):
                 fb.autograd.grad(outs, (x, y), ones, allow_unused=True)
     a, b = (gradients(g, *arguments(), create_graph=True) for g in (compiled, f))
@@ -109,8 +109,8 @@ def test_second_order(way):
     x = fb.rand(4).requires_grad_()
     compiled = fb.compile(f)
     for g in (f, compiled, compiled, compiled):
-        first, = fb.autograd.grad(g(x), x, create_graph=True)
-        second, = fb.autograd.grad(first.sum(), x)
+        (first,) = fb.autograd.grad(g(x), x, create_graph=True)
+        (second,) = fb.autograd.grad(first.sum(), x)
         assert fb.allclose(second, (x + 2) * x.exp(), rtol=1e-5)
 
 
@@ -121,7 +121,7 @@ def test_what_was_saved_may_not_change(way):
         for _ in range(3):
             fb.autograd.backward(compiled(x, y), fb.ones(5, 7))
         out = compiled(x, y)
-        with fb.no_grad():                                  # what the backward reads
+        with fb.no_grad():  # what the backward reads
             (out if changes_result else y).add_(1)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             out.sum().backward()

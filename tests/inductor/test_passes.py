@@ -37,6 +37,7 @@ def after(fn, *args, across_grad=False, dynamic=False):
 def test_common_subexpressions_merge():
     def f(x, y):
         return (ops.mul(ops.exp(ops.add(x, y)), ops.exp(ops.add(x, y))),)
+
     assert after(f, tensor(3), tensor(3)) == ["add", "exp", "mul"]
 
 
@@ -46,6 +47,7 @@ def test_grad_marks_do_not_merge_before_joint():
         with no_grad():
             b = ops.exp(x)
         return (ops.mul(a, b),)
+
     assert after(f, tensor(3)) == ["exp", "exp", "mul"]
     assert after(f, tensor(3), across_grad=True) == ["exp", "mul"]
 
@@ -53,6 +55,7 @@ def test_grad_marks_do_not_merge_before_joint():
 def test_different_draws_do_not_merge():
     def f(x):
         return (ops.sub(ops.uniform(x, 0.0, 1.0, None), ops.uniform(x, 0.0, 1.0, None)),)
+
     graph = pure(f, tensor(3))
     passes.tidy(graph, True)
     assert names(graph) == ["uniform", "uniform", "sub"] and [n.draw for n in graph.calls][:2] == [0, 1]
@@ -61,17 +64,20 @@ def test_different_draws_do_not_merge():
 def test_negative_zero_and_bool_are_not_zero_and_one():
     def f(x):
         return ops.add(x, 0.0), ops.add(x, -0.0), ops.mul(x, 2), ops.mul(x, 2.0)
+
     assert after(f, tensor(3)).count("add") == 2
 
     def inside(x):
         signs = ops.sub(ops.exp(ops.mul(x, 0.0)), ops.exp(ops.mul(x, -0.0)))
         return (ops.add(signs, ops.sub(ops.exp(ops.mul(x, 3)), ops.exp(ops.mul(x, 3.0)))),)
+
     assert after(inside, tensor(3)).count("mul") == 4
 
 
 def test_two_outputs_stay_two_tensors():
     def f(x):
         return ops.exp(x), ops.exp(x)
+
     assert after(f, tensor(3)) == ["exp", "exp"]
 
 
@@ -80,6 +86,7 @@ def test_dead_nodes_go():
         ops.exp(x)
         ops.max_dim(x, (0,), False)
         return (ops.sin(x),)
+
     assert after(f, tensor(3)) == ["sin"]
 
 
@@ -89,12 +96,14 @@ def test_noops_go():
         y = ops.permute(ops.view(y, (3, 4)), (0, 1))
         y = ops.mul(ops.cast(ops.clone(y), dtypes.float32), 1.0)
         return (ops.sin(ops.expand(y, (3, 4))),)
+
     assert after(f, tensor(3, 4), across_grad=True) == ["exp", "sin"]
 
 
 def test_noops_of_symbolic_sizes_go():
     def f(x):
         return (ops.sin(ops.expand(ops.view(ops.exp(x), tuple(x.shape)), tuple(x.shape))),)
+
     assert after(f, tensor(3, 4), across_grad=True, dynamic=True) == ["exp", "sin"]
 
 
@@ -116,12 +125,14 @@ def test_a_returned_copy_stays_a_copy():
     def f(x):
         y = ops.exp(x)
         return ops.clone(x), y, ops.clone(y)
+
     assert after(f, tensor(3), across_grad=True) == ["exp", "clone", "clone"]
 
 
 def test_identity_without_gradient_stays_before_joint():
     def f(x):
         return (ops.mul(ops.detach(x), x),)
+
     assert after(f, leaf(3)) == ["detach", "mul"]
     assert after(f, leaf(3), across_grad=True) == ["mul"]
 
@@ -130,10 +141,12 @@ def test_constants_become_numbers_where_types_allow():
     def f(x, n):
         two = ops.full((), 2.0, dtypes.float32, None)
         return ops.mul(x, two), ops.mul(n, two)
+
     assert after(f, tensor(3), tensor(3, dtype=dtypes.int64, high=4)) == ["mul", "mul"]
 
     def g(x):
         return (ops.mul(ops.cast(x, dtypes.float16), ops.full((), 2.0, dtypes.float64, None)),)
+
     assert after(g, tensor(3)) == ["cast", "mul"]
 
 
@@ -180,7 +193,9 @@ def test_first_difference_names_the_node_and_the_line():
             at = [n.target.name for n in leaves(copy.output.args)].index("sin")
             values[at] = ops.mul(values[at], 1.01)
             return values
+
         return run
+
     found = first_difference(graph, wrong, [tensor(3, 4)], 0, 0)
     assert found.startswith("node sin (sin, m.py:7): 12 of 12 elements differ")
 
@@ -189,8 +204,10 @@ def test_first_difference_names_the_node_and_the_line():
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_verifier_takes_sizes_that_a_guard_makes_equal(backend, dynamic):
     """An expansion that changes nothing for a guarded size is dropped; what read it is written with the size of its operand then."""
+
     def f(x, y):
         return x[::2].expand(2) * y, x[::2].expand([2]) + 1
+
     compiled, y = flambeau.compile(f, backend=backend, dynamic=dynamic, options={"verify": True}), flambeau.ones(2)
     for n in (4, 3, 2, 1, 2, 3):
         x = flambeau.arange(float(n))

@@ -89,6 +89,7 @@ def recurrence(steps, size):
         for t in range(steps):
             h = ops.tanh(ops.add(ops.add(ops.matmul(h, w), b), ops.select(x, 0, t)))
         return (h,)
+
     return f, lambda: (tensor(steps, 2, size), leaf(size, size), leaf(size), leaf(2, size, seed=1))
 
 
@@ -97,6 +98,7 @@ def linear_recurrence(steps, size):
         for t in range(steps):
             h = ops.tanh(ops.add(ops.linear(h, w, b), ops.select(x, 0, t)))
         return (h,)
+
     return f, lambda: (tensor(steps, 2, size), leaf(size, size), leaf(size), leaf(2, size, seed=1))
 
 
@@ -104,12 +106,13 @@ def linear_recurrence(steps, size):
 def test_products_of_all_steps_are_one(make):
     f, inputs = make(6, 16)
     found = backward_ops(f, *inputs())
-    assert found["gemm"] == 6 + 1 and found["sum"] == 1         # one per step for the state, one for the weight
+    assert found["gemm"] == 6 + 1 and found["sum"] == 1  # one per step for the state, one for the weight
     check(f, inputs)
 
 
 def test_two_weights_that_read_the_same_rows():
     """Their sums meet the steps in other orders."""
+
     def f(h, u, v):
         first, second = [], []
         for t in range(5):
@@ -117,6 +120,7 @@ def test_two_weights_that_read_the_same_rows():
             first.append(ops.tanh(ops.matmul(row, u)))
             second.insert(0, ops.sin(ops.matmul(row, v)))
         return (ops.add(total(first)[0], total(second)[0]),)
+
     inputs = lambda: (tensor(10, 16), leaf(16, 12), leaf(16, 12, seed=1))
     assert backward_ops(f, *inputs())["gemm"] == 2
     check(f, inputs)
@@ -131,9 +135,7 @@ def test_few_steps_and_large_rows_stay_apart():
     assert found["cat"] == 0 and found["gemm"] == 4 + 4
 
 
-@pytest.mark.parametrize(
-    "kind", [dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.int64, dtypes.bool, dtypes.uint8]
-)
+@pytest.mark.parametrize("kind", [dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.int64, dtypes.bool, dtypes.uint8])
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_many_parts_are_moved(kind, dim):
     sizes = lambda k: tuple(1 + k % 3 if d == dim else n for d, n in enumerate((3, 2, 4)))
@@ -147,5 +149,10 @@ def test_many_parts_are_moved(kind, dim):
 def test_parts_of_any_memory_and_size():
     f = lambda *xs: (ops.tanh(ops.cat(tuple(ops.permute(x, (1, 0)) for x in xs), 0)),)
     check(f, lambda: tuple(leaf(4, 3, seed=k) for k in range(6)), backend="inductor")
-    check(f, lambda: tuple(leaf(4, 3, seed=k) for k in range(6)), backend="inductor", dynamic=True,
-          other=lambda: tuple(leaf(5, 2, seed=k) for k in range(6)))
+    check(
+        f,
+        lambda: tuple(leaf(4, 3, seed=k) for k in range(6)),
+        backend="inductor",
+        dynamic=True,
+        other=lambda: tuple(leaf(5, 2, seed=k) for k in range(6)),
+    )

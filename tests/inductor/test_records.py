@@ -29,6 +29,7 @@ def test_restride_in_fresh_memory():
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_unrecorded_write_keeps_the_history_of_what_it_overwrote(backend):
     """`with_value`: the new bytes with the old gradient path, as eager's write under no_grad leaves them."""
+
     def f(x):
         y = x * 3
         with flambeau.no_grad():
@@ -41,8 +42,8 @@ def test_an_unrecorded_write_keeps_the_history_of_what_it_overwrote(backend):
     plain = f(x)
     assert compiler.counters()["graphs"] == 1
     assert flambeau.equal(compiled, plain) and float(compiled.detach()[0]) == 14.0
-    wanted, = flambeau.autograd.grad(plain.sum(), [x])
-    got, = flambeau.autograd.grad(compiled.sum(), [x])
+    (wanted,) = flambeau.autograd.grad(plain.sum(), [x])
+    (got,) = flambeau.autograd.grad(compiled.sum(), [x])
     assert flambeau.equal(got, wanted)
     np.testing.assert_array_equal(got.numpy(), np.full(4, 6.0, np.float32))
 

@@ -62,7 +62,11 @@ INDICES = {
     "weighted nll_loss": (lambda x, i, w: F.nll_loss(x, i, w), (rows(2, 3), BAD, ones(3)), (rows(2, 3), GOOD, ones(3))),
     "cross_entropy": (lambda x, i: F.cross_entropy(x, i), (rows(2, 3), BAD), (rows(2, 3), t([2, -100]))),
     "multi_margin_loss": (lambda x, i: F.multi_margin_loss(x, i), (rows(2, 3), BAD), (rows(2, 3), GOOD)),
-    "multilabel_margin_loss": (lambda x, i: F.multilabel_margin_loss(x, i), (rows(1, 2), t([[0, 7]])), (rows(1, 2), t([[0, -1]]))),
+    "multilabel_margin_loss": (
+        lambda x, i: F.multilabel_margin_loss(x, i),
+        (rows(1, 2), t([[0, 7]])),
+        (rows(1, 2), t([[0, -1]])),
+    ),
     "max_unpool1d": (lambda x, i: F.max_unpool1d(x, i, 2), (ones(1, 1, 2), t([[[0, 9]]])), (ones(1, 1, 2), t([[[0, 3]]]))),
 }
 VALUES = {
@@ -77,8 +81,16 @@ VALUES = {
     "one_hot of a negative class": (lambda i: F.one_hot(i, 3), (t([0, -1]),), (t([0, 2]),)),
     "inv_ex": (lambda x: flambeau.linalg.inv_ex(x, check_errors=True).inverse, (flambeau.zeros(2, 2),), (flambeau.eye(2),)),
     "cholesky_ex": (lambda x: flambeau.linalg.cholesky_ex(x, check_errors=True).L, (-flambeau.eye(2),), (flambeau.eye(2),)),
-    "solve_ex": (lambda x: flambeau.linalg.solve_ex(x, ones(2), check_errors=True).result, (flambeau.zeros(2, 2),), (flambeau.eye(2),)),
-    "lu_factor_ex": (lambda x: flambeau.linalg.lu_factor_ex(x, check_errors=True).LU, (flambeau.zeros(2, 2),), (flambeau.eye(2),)),
+    "solve_ex": (
+        lambda x: flambeau.linalg.solve_ex(x, ones(2), check_errors=True).result,
+        (flambeau.zeros(2, 2),),
+        (flambeau.eye(2),),
+    ),
+    "lu_factor_ex": (
+        lambda x: flambeau.linalg.lu_factor_ex(x, check_errors=True).LU,
+        (flambeau.zeros(2, 2),),
+        (flambeau.eye(2),),
+    ),
     "lu_factor": (lambda x: flambeau.linalg.lu_factor(x).LU, (flambeau.zeros(2, 2),), (flambeau.eye(2),)),
     "cholesky": (lambda x: flambeau.linalg.cholesky(x), (-flambeau.eye(2),), (flambeau.eye(2),)),
     "inv": (lambda x: flambeau.linalg.inv(x), (flambeau.zeros(2, 2),), (flambeau.eye(2),)),
@@ -131,7 +143,9 @@ def compare(name, read, backend, dynamic):
 
 
 @pytest.mark.parametrize("backend", ["loops", "inductor"])
-@pytest.mark.parametrize("name", ["index", "gather", "embedding", "nll_loss", "cross_entropy", "binary_cross_entropy", "arange", "index_add"])
+@pytest.mark.parametrize(
+    "name", ["index", "gather", "embedding", "nll_loss", "cross_entropy", "binary_cross_entropy", "arange", "index_add"]
+)
 def test_refused_in_a_forward_with_gradients(name, backend):
     """Also where the backward alone, or nothing, reads the result."""
     f, bad, _ = CASES[name]
@@ -146,6 +160,7 @@ def test_a_refused_call_has_written_nothing():
         x.add_(1.0)
         x[i]
         return x * 2
+
     for backend in ("loops", "inductor"):
         x, y = rows(3), rows(3)
         assert outcome(flambeau.compile(program, backend=backend), (x, BAD)) == outcome(program, (y, BAD)) is not None
@@ -154,9 +169,11 @@ def test_a_refused_call_has_written_nothing():
 
 def test_writes_to_an_empty_slice():
     """PyTorch looks at a position, and not at a list of them, where nothing is written."""
+
     def position(z, i):
         z[i, 4::3] = 1.0
         return z
+
     for backend in ("loops", "inductor"):
         for i in (t(9), t(1), t([9]), t([1])):
             z = rows(3, 4)
@@ -165,9 +182,15 @@ def test_writes_to_an_empty_slice():
 
 def test_padded_reads_ask_for_no_index():
     """Where a padded read takes no element, an index there would be wrong, and nobody looks at it."""
+
     def padded(x, i, d):
-        return F.pad(x[flambeau.arange(x.shape[0])], (2, 3)), F.pad(x[i], (2, 2)), F.pad(i // d, (1, -1)), \
-            flambeau.cat([x[i], x[flambeau.arange(3)]])
+        return (
+            F.pad(x[flambeau.arange(x.shape[0])], (2, 3)),
+            F.pad(x[i], (2, 2)),
+            F.pad(i // d, (1, -1)),
+            flambeau.cat([x[i], x[flambeau.arange(3)]]),
+        )
+
     x, i, d = rows(6), t([5, 0, -1]), t([2, 3, 1])
     for backend in ("loops", "inductor"):
         for dynamic in (False, True):
@@ -180,6 +203,7 @@ def test_padded_reads_ask_for_no_index():
 
 def telling(name, failed):
     """A backend whose calls put the checks that fail into a list."""
+
     def backend(graph, inputs):
         run = driver.BACKENDS[name](graph, inputs)
 
@@ -189,11 +213,14 @@ def telling(name, failed):
             except CheckFailed as error:
                 failed.append(error.check)
                 raise
+
         return call
+
     return backend
 
 
 # -- what is proved, and what a kernel looks at
+
 
 def program_of(f, *args, dynamic=False):
     """The scheduled loop program of a function."""
@@ -203,6 +230,7 @@ def program_of(f, *args, dynamic=False):
     def keep(*given):
         found.append(kept(*given))
         return found[-1]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "loop_program", keep)
         flambeau.compile(f, backend="loops", dynamic=dynamic)(*args)
@@ -215,17 +243,28 @@ def looks(program):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_what_is_proved_is_not_looked_at(dynamic):
-    program = program_of(lambda x: x[flambeau.arange(x.shape[0])] + x[flambeau.arange(x.shape[0]) - x.shape[0]], rows(5, 3),
-                         dynamic=dynamic)
+    program = program_of(
+        lambda x: x[flambeau.arange(x.shape[0])] + x[flambeau.arange(x.shape[0]) - x.shape[0]], rows(5, 3), dynamic=dynamic
+    )
     assert not program.checks and not looks(program)
 
 
-@pytest.mark.parametrize("f, count", [
-    (lambda x, i: x[i] * 2, 0), (lambda x, i: x[:, i] * 2, 0), (lambda x, i: F.embedding(i, x).sum(), 0),
-    (lambda x, i: x.index_select(1, i).t(), 0), (lambda x, i: x.index_add(0, i, x[:2]), 0), (lambda x, i: F.nll_loss(x[:2], i), 0),
-    (lambda x, i: F.cross_entropy(x[:2], i), 0), (lambda x, i: x[i][:1] + 1, 1), (lambda x, i: (x[i], x)[1] + 1, 1),
-    (lambda x, i: x[:1].expand(3, 4)[i], 1), (lambda x, i: (x[i], x[:, i], x + 1)[2], 2),
-])
+@pytest.mark.parametrize(
+    "f, count",
+    [
+        (lambda x, i: x[i] * 2, 0),
+        (lambda x, i: x[:, i] * 2, 0),
+        (lambda x, i: F.embedding(i, x).sum(), 0),
+        (lambda x, i: x.index_select(1, i).t(), 0),
+        (lambda x, i: x.index_add(0, i, x[:2]), 0),
+        (lambda x, i: F.nll_loss(x[:2], i), 0),
+        (lambda x, i: F.cross_entropy(x[:2], i), 0),
+        (lambda x, i: x[i][:1] + 1, 1),
+        (lambda x, i: (x[i], x)[1] + 1, 1),
+        (lambda x, i: x[:1].expand(3, 4)[i], 1),
+        (lambda x, i: (x[i], x[:, i], x + 1)[2], 2),
+    ],
+)
 def test_kernels_that_only_look_are_those_that_are_needed(f, count):
     """Where some kernel looks at every index anyway there is no other."""
     assert len(looks(program_of(f, rows(3, 4), t([1, 2])))) == count
@@ -240,6 +279,7 @@ def test_bodies_prove_indices():
 
 
 # -- which records may refuse
+
 
 class Opened(dispatch.Mode):
     """Composites are replaced by what they run; `seen`: which records that may refuse were called."""
@@ -258,8 +298,14 @@ class Opened(dispatch.Mode):
 
 
 # compute indices that lie within
-CLAMPED = {"grid_sample", "grid_sample_backward", "pair_distances", "pair_distances_backward", "multilabel_margin_rows",
-           "multilabel_margin_rows_backward"}
+CLAMPED = {
+    "grid_sample",
+    "grid_sample_backward",
+    "pair_distances",
+    "pair_distances_backward",
+    "multilabel_margin_rows",
+    "multilabel_margin_rows_backward",
+}
 
 
 def test_composites_of_records_that_refuse_are_marked():
@@ -288,6 +334,7 @@ def test_loops_that_look_belong_to_marked_records(monkeypatch):
         if check and not at[0].refuses:
             unmarked.add(at[0].target.name)
         return kept(body, value, size, check)
+
     monkeypatch.setattr(Body, "looked_at", looked_at)
     for kind in (Kind.MAP, Kind.REDUCE, Kind.SCATTER):
         original = flambeau.inductor.loops.lower.LOWER[kind]
@@ -295,10 +342,15 @@ def test_loops_that_look_belong_to_marked_records(monkeypatch):
         def lower(self, node, original=original):
             at[0] = node
             original(self, node)
+
         monkeypatch.setitem(flambeau.inductor.loops.lower.LOWER, kind, lower)
     for name, op in sorted(OPS.items()):
-        if op.kind in (Kind.MAP, Kind.SCATTER, Kind.REDUCE) and op.sample_rule and op.fn.__module__.split(".")[1] == "eager" \
-                and not op.mutates:
+        if (
+            op.kind in (Kind.MAP, Kind.SCATTER, Kind.REDUCE)
+            and op.sample_rule
+            and op.fn.__module__.split(".")[1] == "eager"
+            and not op.mutates
+        ):
             for args in samples(name, Samples(3))[:2]:
                 try:
                     program_of(lambda op=op, args=args: op(*args))
@@ -309,13 +361,16 @@ def test_loops_that_look_belong_to_marked_records(monkeypatch):
 
 # -- what is not read cannot spoil what is
 
+
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("backend", ["loops", "inductor"])
 def test_a_filter_reads_its_window_alone(backend, dynamic, mode):
     """One infinite pixel is seen where the filter reaches it, and nowhere else."""
+
     def smaller(x):
         return F.interpolate(x, (5, 7), mode=mode, antialias=True)
+
     x = flambeau.randn(1, 2, 20, 24)
     x[0, 0, 3, 3] = float("inf")
     expected = smaller(x).numpy()

@@ -60,11 +60,17 @@ def layer_norm_gradient(g, x, w):
 GRAPHS = {
     "softmax": (softmax, lambda m: (m(32, 64),), ["LoopKernel"]),
     "layer_norm": (layer_norm, lambda m: (m(4, 8, 64), m(64), m(64)), ["LoopKernel"]),
-    "gelu_bias_residual": (lambda x, b, y: O["add"](O["gelu"](O["add"](x, b)), y),
-                           lambda m: (m(8, 16), m(16), m(8, 16)), ["LoopKernel"]),
+    "gelu_bias_residual": (
+        lambda x, b, y: O["add"](O["gelu"](O["add"](x, b)), y),
+        lambda m: (m(8, 16), m(16), m(8, 16)),
+        ["LoopKernel"],
+    ),
     "linear_gelu": (mlp_residual, lambda m: (m(2, 8, 16), m(32, 16), m(32), m(2, 8, 32)), ["GemmKernel"]),
-    "attention": (attention, lambda m: (m(2, 4, 8, 16), m(2, 4, 8, 16), m(2, 4, 8, 16), m(8, 8)),
-                  ["GemmKernel", "LoopKernel", "GemmKernel"]),
+    "attention": (
+        attention,
+        lambda m: (m(2, 4, 8, 16), m(2, 4, 8, 16), m(2, 4, 8, 16), m(8, 8)),
+        ["GemmKernel", "LoopKernel", "GemmKernel"],
+    ),
     "cross_entropy": (cross_entropy, lambda m: (m(32, 50), m.ints(50, 32)), None),
     "softmax_gradient": (softmax_gradient, lambda m: (m(32, 64), m(32, 64)), ["LoopKernel"]),
     "layer_norm_gradient": (layer_norm_gradient, lambda m: (m(32, 64), m(32, 64), m(64)), None),
@@ -104,7 +110,7 @@ def only(program):
 def test_row_kernels_have_one_pass_per_dependency(trace, make, assert_close):
     kernel = only(check(trace, softmax, (make(16, 32),), assert_close))
     assert [bool(s.reduces) for s in kernel.steps] == [True, True, False] and len(kernel.outer) == 1
-    assert [b.kind for b in kernel.locals] == ["local"]            # the exponentials are kept, not computed twice
+    assert [b.kind for b in kernel.locals] == ["local"]  # the exponentials are kept, not computed twice
     assert kernel_text(kernel).count("exp(") == 1
 
 
@@ -113,12 +119,18 @@ def test_gradients_of_layer_norm_are_a_row_kernel_and_column_kernels(trace, make
     program = check(trace, fn, inputs(make), assert_close)
     assert sorted(k.vector for k in program.kernels) in (["inner", "outer"], ["inner", "inner", "outer"]), program.text()
     columns = next(k for k in program.kernels if k.vector == "outer")
-    assert sum(len(s.reduces) for s in columns.steps) == 2          # both sums in one pass over g
+    assert sum(len(s.reduces) for s in columns.steps) == 2  # both sums in one pass over g
 
 
 def test_column_sums_over_one_array_are_one_kernel(trace, make, assert_close):
-    kernel = only(check(trace, lambda g, x: (O["sum"](g, (0, 1), False), O["sum"](O["mul"](g, x), (0, 1), False)),
-                        (make(4, 8, 16), make(4, 8, 16)), assert_close))
+    kernel = only(
+        check(
+            trace,
+            lambda g, x: (O["sum"](g, (0, 1), False), O["sum"](O["mul"](g, x), (0, 1), False)),
+            (make(4, 8, 16), make(4, 8, 16)),
+            assert_close,
+        )
+    )
     assert kernel.vector == "outer" and [a.extent for a in kernel.outer] == [16]
     assert [a.extent for a in kernel.steps[0].axes] == [32]
 
@@ -166,6 +178,7 @@ def test_epilogues_take_bias_activation_residual_and_a_second_output(trace, make
     def fn(x, w, b, y):
         h = linear(x, w, b)
         return h, O["add"](O["gelu"](h), y)
+
     kernel = only(check(trace, fn, (make(2, 8, 16), make(32, 16), make(32), make(2, 8, 32)), assert_close))
     assert isinstance(kernel, GemmKernel) and len(kernel.epilogue.stores) == 2
     assert (kernel.m.extent, kernel.n.extent, kernel.k.extent) == (16, 32, 16) and kernel.batch == ()
@@ -179,7 +192,8 @@ def test_reductions_do_not_join_a_template(trace, make, assert_close):
 def test_a_nest_never_swallows_what_must_run_between(trace, make, assert_close):
     def fn(x, w):
         a = O["exp"](x)
-        return O["add"](a, O["gemm"](a, w))            # the product needs a in memory, and the sum needs the product
+        return O["add"](a, O["gemm"](a, w))  # the product needs a in memory, and the sum needs the product
+
     program = check(trace, fn, (make(8, 8), make(8, 8)), assert_close)
     assert len(program.kernels) == 2
 
@@ -188,6 +202,7 @@ def test_reads_of_other_rows_stay_apart(trace, make, assert_close):
     def fn(x):
         e = O["exp"](x)
         return O["add"](e, O["flip"](e, (0,))), O["sum"](e, (1,), False)
+
     check(trace, fn, (make(8, 16),), assert_close)
 
 
@@ -195,6 +210,7 @@ def test_reads_within_the_row_are_legal(trace, make, assert_close):
     def fn(x):
         e = softmax(x)
         return O["add"](e, O["flip"](e, (1,)))
+
     program = check(trace, fn, (make(8, 16),), assert_close)
     assert len(program.kernels) == 1, program.text()
 
@@ -208,12 +224,14 @@ def test_what_makes_an_operand_does_not_join_the_epilogue(trace, make, assert_cl
     def fn(x):
         t = O["tanh"](x)
         return O["add"](O["gemm"](t, x), t), O["exp"](t)
+
     check(trace, fn, (make(8, 8),), assert_close)
 
 
 def test_equal_sizes_in_both_directions_are_not_confused(trace, make, assert_close):
     def fn(x):
         return O["add"](O["sum"](x, (0,), True), O["sum"](x, (1,), True)), softmax(x, 0), softmax(x, 1)
+
     check(trace, fn, (make(16, 16),), assert_close)
 
 
@@ -222,24 +240,29 @@ def test_rows_flattened_onto_axes_of_equal_extent(shape, trace, make, assert_clo
     def fn(x, w, b):
         flat = O["view"](layer_norm(x, w, b), (x.numel() // shape[-1], shape[-1]))
         return O["matmul"](flat, O["transpose"](flat, 0, 1)), O["sum"](O["relu"](flat), (1,), False)
+
     inputs = make(*shape), make(shape[-1]), make(shape[-1])
     check(trace, fn, inputs, assert_close)
 
 
 def test_rows_of_different_views_meet(trace, make, assert_close):
     """A reduction over (4*8, 64) and one over (4, 8, 64) of the same memory are rows of one nest."""
+
     def fn(x):
         flat = O["view"](x, (32, 64))
         return O["sum"](flat, (1,), False), O["amax"](x, (2,), False)
+
     assert len(check(trace, fn, (make(4, 8, 64),), assert_close).kernels) == 1
 
 
 def test_a_view_that_joins_three_axes_is_read_in_rows(trace, make, assert_close):
     """The digits of a column number meet again: the gradient of queries, keys and values side by side, and its column sums."""
+
     def fn(q, k, v):
         side_by_side = O["permute"](O["cat"]([O["unsqueeze"](x, 0) for x in (q, k, v)], 0), (1, 3, 0, 2, 4))
         flat = O["view"](O["contiguous_copy"](side_by_side), (2 * 8, 3 * 4 * 16))
         return O["matmul"](O["transpose"](flat, 0, 1), flat), O["sum"](flat, (0,), False)
+
     program = check(trace, fn, tuple(make(2, 4, 8, 16) for _ in range(3)), assert_close)
     assert "//" not in program.text() and "%(" not in program.text(), program.text()
 
@@ -258,11 +281,12 @@ def test_a_thousand_nodes_take_well_under_half_a_second(trace, make):
 
     def fn(x, *ps):
         for k in range(0, len(ps), 8):
-            g, h, w, b, w1, b1, w2, b2 = ps[k:k + 8]
+            g, h, w, b, w1, b1, w2, b2 = ps[k : k + 8]
             n = linear(layer_norm(x, g, h), w, b)
             x = O["add"](x, O["matmul"](softmax(O["matmul"](n, O["transpose"](n, 1, 2)), 2), n))
             x = O["add"](x, linear(O["gelu"](linear(layer_norm(x, g, h), w1, b1)), w2, b2))
         return x
+
     graph = trace(fn, make(2, 8, 32), *ps)
     best = min(_seconds(graph) for _ in range(5))
     assert best < 0.5 * len(graph.nodes) / 700, f"{len(graph.nodes)} nodes took {best:.2f} s"

@@ -40,7 +40,7 @@ def fresh(dtype=flambeau.float32, shape=(4, 6)):
 def test_they_lie_as_eagers_do(name, backend):
     f, count = CASES[name]
     compiled = flambeau.compile(f, backend=backend)
-    for _ in range(3):                              # the third backward goes without Python
+    for _ in range(3):  # the third backward goes without Python
         inputs = fresh()
         coming, wanted = gradients(f, inputs, count)
         given, found = gradients(compiled, inputs, count)
@@ -84,7 +84,7 @@ def test_leaves_own_what_they_accumulate(name):
             assert all((c == 2).all() for c in coming)
     for a, b in zip(plain[:count], inputs[:count]):
         assert (a.grad == b.grad).all() and a.grad.stride() == b.grad.stride()
-        b.grad.zero_()                              # writes its own elements alone
+        b.grad.zero_()  # writes its own elements alone
         assert (a.grad != 0).any()
 
 

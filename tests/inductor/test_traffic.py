@@ -21,8 +21,7 @@ from flambeau.runtime.config import config
 _spec = importlib.util.spec_from_file_location("cpp_programs", pathlib.Path(__file__).parent / "cpp_programs.py")
 tools = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(tools)
-Axis, Body, LoopKernel, Reduce, Step, Store = (
-    tools.Axis, tools.Body, tools.LoopKernel, tools.Reduce, tools.Step, tools.Store)
+Axis, Body, LoopKernel, Reduce, Step, Store = (tools.Axis, tools.Body, tools.LoopKernel, tools.Reduce, tools.Step, tools.Store)
 dtypes = tools.dtypes
 
 needs_compiler = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
@@ -47,8 +46,7 @@ def logsumexps(body, x, rows, n):
     i, j = Axis("i", rows), Axis("j", n)
     value = body.load(x, (i.var, j.var))
     outs = [tools.buffer(name, dtypes.float32, (rows,), "output") for name in ("top", "lse")]
-    reduces = tuple(Reduce((name,), combine, (value,), (dtypes.float32,))
-                    for name, combine in (("b", "logsumexp"), ("a", "max")))
+    reduces = tuple(Reduce((name,), combine, (value,), (dtypes.float32,)) for name, combine in (("b", "logsumexp"), ("a", "max")))
     stores = tuple(Store(out, (i.var,), body.acc(name, dtypes.float32)) for out, name in zip(outs, "ab"))
     return LoopKernel("both", (i,), (Step((j,), (), reduces), Step((), stores))), outs
 
@@ -73,7 +71,7 @@ def copies(body, sizes):
 @needs_compiler
 def test_stores_past_the_caches_and_rows_asked_for_ahead(isa, far):
     body = Body()
-    kernels, inputs, outs = copies(body, [(3, 37), (4, 64), (40000,)])      # lines at odd places, whole lines, chunks
+    kernels, inputs, outs = copies(body, [(3, 37), (4, 64), (40000,)])  # lines at odd places, whole lines, chunks
     x = tools.buffer("x", dtypes.float32, (6, 100))
     both, more = logsumexps(body, x, 6, 100)
     p = tools.program(body, [*kernels, both], [*inputs, x], [*outs, *more])
@@ -96,7 +94,7 @@ def test_symbolic_sizes_decide_in_the_call(trace, make, assert_close, monkeypatc
     program = plan(schedule(lower(trace(lambda x: O["exp"](x), make(50, 64), symbolic=True))))
     assert "const bool far = " in generate(program).text and "stream_if(far, " in generate(program).text
     compiled = wrapper.load(program, wrap=False)
-    for rows in (50, 51, 49):                           # just large enough, larger, too small
+    for rows in (50, 51, 49):  # just large enough, larger, too small
         x = make(rows, 64)
         assert_close(compiled([x._array])[0], np.exp(x._array), 1e-5, 1e-6)
 
@@ -104,7 +102,7 @@ def test_symbolic_sizes_decide_in_the_call(trace, make, assert_close, monkeypatc
 @needs_compiler
 def test_blocks_of_columns_ask_for_rows_further_down(isa, far):
     p = tools.row_reduce("welford", dtypes.float32, [dtypes.float32] * 3, 50, 70, "outer")
-    assert generate(p).text.count("__builtin_prefetch") == 2        # in both passes; places past the end are only asked for
+    assert generate(p).text.count("__builtin_prefetch") == 2  # in both passes; places past the end are only asked for
     tools.check(p, [tools.data(dtypes.float32, (50, 70))], rtol=2e-5)
 
 
@@ -118,9 +116,15 @@ def test_blocks_of_columns_take_four_rows_at_a_time_and_the_rest_one_by_one(isa,
 
 @needs_compiler
 @pytest.mark.parametrize("columns", [1, 5, 70, 5000])
-@pytest.mark.parametrize("combine, results, most", [
-    ("sum", [dtypes.float32], 256), ("max", [dtypes.float64], 128), ("argmax", [dtypes.float32, dtypes.int64], 85),
-    ("welford", [dtypes.float32] * 3, 32)])
+@pytest.mark.parametrize(
+    "combine, results, most",
+    [
+        ("sum", [dtypes.float32], 256),
+        ("max", [dtypes.float64], 128),
+        ("argmax", [dtypes.float32, dtypes.int64], 85),
+        ("welford", [dtypes.float32] * 3, 32),
+    ],
+)
 def test_blocks_of_columns_that_come_from_memory_are_wide(isa, far, combine, results, most, columns):
     """Unless they are walked over twice; accumulators are there for no more columns than there are."""
     p = tools.row_reduce(combine, dtypes.float32, results, 11, columns, "outer")
@@ -155,6 +159,7 @@ def test_sums_of_everything_join_the_rows_and_columns_come_last(symbolic, trace,
         columns = O["mean"](x, (0,), False)
         total = O["sum"](O["mul"](x, x), (0, 1), False)
         return columns, O["amax"](x, (1,), False), total, O["add"](total, 1.0)
+
     inputs = (make(250, 300),)
     program = plan(schedule(lower(trace(fn, *inputs, symbolic=symbolic))))
     program.verify()
@@ -175,7 +180,7 @@ def test_rows_that_wait_for_the_sum_do_not_make_its_parts(trace, make, assert_cl
 
 
 def test_a_sum_that_joins_nothing_leaves_no_trace(trace, make):
-    fn = lambda x: (O["sum"](x, (0, 1), False), O["amax"](x, (0,), False))      # rows and columns of the same extent
+    fn = lambda x: (O["sum"](x, (0, 1), False), O["amax"](x, (0,), False))  # rows and columns of the same extent
     program = schedule(lower(trace(fn, make(300, 300))))
     assert len(program.kernels) == 3 and sorted(k.vector for k in program.kernels) == ["inner", "inner", "outer"]
     assert [b.kind for b in program.buffers].count("temp") == 1, program.text()
@@ -183,7 +188,12 @@ def test_a_sum_that_joins_nothing_leaves_no_trace(trace, make):
 
 def test_new_tensors_begin_on_cache_lines_and_large_ones_apart_from_numpys():
     values = np.random.default_rng(0).standard_normal((700, 1001)).astype(np.float32)
-    for made in (torch.tensor(values), torch.empty(700, 1001), torch.full((700, 1001), 2.0), torch.tensor(values, dtype=torch.float64)):
+    for made in (
+        torch.tensor(values),
+        torch.empty(700, 1001),
+        torch.full((700, 1001), 2.0),
+        torch.tensor(values, dtype=torch.float64),
+    ):
         assert made.data_ptr() % 4096 == 1024
     assert torch.tensor(values[:9]).data_ptr() % 64 == 0
     np.testing.assert_array_equal(torch.tensor(values, dtype=torch.float64).numpy(), values.astype(np.float64))

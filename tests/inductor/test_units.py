@@ -30,8 +30,11 @@ def test_every_function_of_the_headers_brings_what_it_needs(isa, tmp_path):
     spaces = "\n".join(f"namespace n{k} {{\n{needed(prelude(), name)}\n}}\n{guards}" for k, name in enumerate(picked))
     (tmp_path / "all.cpp").write_text(spaces)
     flags = [flag for flag in toolchain.BASE_FLAGS if flag != "-shared"]
-    done = subprocess.run([toolchain.compiler(), *flags, *toolchain.ISA_FLAGS[isa], "-fsyntax-only", str(tmp_path / "all.cpp")],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [toolchain.compiler(), *flags, *toolchain.ISA_FLAGS[isa], "-fsyntax-only", str(tmp_path / "all.cpp")],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[:2000]
 
 
@@ -47,5 +50,5 @@ def test_steps_of_a_sequence_are_one_function(tmp_path):
     with config.patch(dump=str(tmp_path)):
         made = torch.compile(f)(x, w)
     (text,) = [path.read_text() for path in tmp_path.rglob("kernels.cpp")]
-    assert text.count("v_tanh(") == 2 and text.count("rt->gemm(") == 8         # the first reads x as an operand as well
+    assert text.count("v_tanh(") == 2 and text.count("rt->gemm(") == 8  # the first reads x as an operand as well
     np.testing.assert_allclose(made.numpy(), f(x, w).numpy(), rtol=1e-5, atol=1e-6)

@@ -1,5 +1,4 @@
-"""Capturing a function without the frame hook: it runs on meta tensors under the Recorder. And comparing it with eager.
-"""
+"""Capturing a function without the frame hook: it runs on meta tensors under the Recorder. And comparing it with eager."""
 
 import numpy as np
 
@@ -54,11 +53,7 @@ def fake_of(x, env, name):
         return env.create_symbol(x, name)
     if not isinstance(x, Tensor):
         return x
-    sizes = (
-        [env.create_symbol(n, f"{name}.size({d})") for d, n in enumerate(x.shape)]
-        if env is not None
-        else tuple(x.shape)
-    )
+    sizes = [env.create_symbol(n, f"{name}.size({d})") for d, n in enumerate(x.shape)] if env is not None else tuple(x.shape)
     order = sorted(range(len(sizes)), key=lambda d: (x.stride()[d], -d))
     strides, step = [0] * len(sizes), 1
     for d in order:
@@ -94,15 +89,11 @@ def alias_pattern(result, inputs):
     first = {}
     same = [first.setdefault(id(t), k) for k, t in enumerate(everything)]
     bounds = [
-        np.byte_bounds(t._array) if hasattr(np, "byte_bounds") else np.lib.array_utils.byte_bounds(t._array)
-        for t in everything
+        np.byte_bounds(t._array) if hasattr(np, "byte_bounds") else np.lib.array_utils.byte_bounds(t._array) for t in everything
     ]
     shares = [
         [
-            a is not b
-            and bounds[i][0] < bounds[j][1]
-            and bounds[j][0] < bounds[i][1]
-            and np.shares_memory(a._array, b._array)
+            a is not b and bounds[i][0] < bounds[j][1] and bounds[j][0] < bounds[i][1] and np.shares_memory(a._array, b._array)
             for j, b in enumerate(everything)
         ]
         for i, a in enumerate(everything)
@@ -137,8 +128,7 @@ def leaves_of(t):
 
 
 def check(fn, make, backend="aot_eager", dynamic=False, grads=True, other=None):
-    """Compile fn for make()'s inputs; a call shows what eager shows. `other`: inputs of other sizes for the same code.
-    """
+    """Compile fn for make()'s inputs; a call shows what eager shows. `other`: inputs of other sizes for the same code."""
     run = compiled(fn, *make(), backend=backend, dynamic=dynamic)
     for inputs in (make,) if other is None else (make, other):
         expected, actual = show(fn, inputs, grads), show(run, inputs, grads)
@@ -148,4 +138,3 @@ def check(fn, make, backend="aot_eager", dynamic=False, grads=True, other=None):
         for what, a, b in zip(("identity", "shared memory", "requires_grad", "strides"), expected[3], actual[3]):
             assert a == b, f"{what}: {b} instead of {a}"
     return run
-

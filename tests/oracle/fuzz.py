@@ -19,7 +19,7 @@ KINDS = {"f": FLOATS, "i": INTS, "b": ("bool",), "c": COMPLEX}
 EVERY = FLOATS + INTS + ("bool",) + COMPLEX
 WEIGHTS = {"f": (0.6, 0.2, 0.1, 0.1), "i": (0.5, 0.15, 0.15, 0.1, 0.1), "b": (1.0,), "c": (0.6, 0.4)}
 SPECIALS = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan)
-EXTREMES = []                           # fuzz_extremes.py's numbers, once it is imported
+EXTREMES = []  # fuzz_extremes.py's numbers, once it is imported
 TOLERANCE = {"float64": 1e-9, "complex128": 1e-9, "float32": 2e-5, "complex64": 2e-5, "float16": 5e-3, "bfloat16": 4e-2}
 
 
@@ -33,7 +33,7 @@ class Spec:
     seed: int = 0
     layout: tuple = ("contiguous",)
     grad: bool = False
-    top: int = 0                        # of indices: the smallest number that is out of range
+    top: int = 0  # of indices: the smallest number that is out of range
 
     def base_shape(self):
         kind, shape = self.layout[0], self.shape
@@ -76,9 +76,9 @@ class Case:
     out: str = ""
     strides: bool = False
     view: bool = False
-    tolerance: float = 1.0              # times what the types hold
-    within: float | None = None         # instead of that, whatever the types
-    invariant: Callable | None = None   # of a result that is not unique: what is compared
+    tolerance: float = 1.0  # times what the types hold
+    within: float | None = None  # instead of that, whatever the types
+    invariant: Callable | None = None  # of a result that is not unique: what is compared
 
     @property
     def name(self):
@@ -109,7 +109,7 @@ def numbers(values, shape, rng):
         return rng.integers(-15, 16, shape) / 16
     if values == "above":
         return rng.integers(17, 64, shape) / 16
-    if values == "between":                 # off whole numbers, halves and sixteenths, where functions have kinks
+    if values == "between":  # off whole numbers, halves and sixteenths, where functions have kinks
         return (np.clip(np.rint(rng.standard_normal(shape) * 16), -47, 47) + rng.choice((0.25, 0.5, 0.75))) / 16
     if values == "ones":
         return np.ones(shape)
@@ -129,11 +129,14 @@ def array_of(spec):
     if spec.values == "index":
         return rng.integers(0, max(spec.top, 1), shape).astype(spec.dtype)
     if spec.values.startswith("extreme"):
+
         def draw():
             return EXTREMES[0](spec, shape, rng)
     else:
+
         def draw():
             return numbers(spec.values, shape, rng)
+
     x = draw()
     if spec.dtype in COMPLEX:
         z = np.empty(shape, spec.dtype)
@@ -151,7 +154,7 @@ def array_of(spec):
 def build(lib, spec, tracked, wide=False):
     """(tensor, its storage's tensor, the leaf or None). `wide`: halves as the doubles that they are."""
     array = array_of(spec)
-    dtype = getattr(lib, spec.dtype)        # (NumPy's empty arrays have no strides)
+    dtype = getattr(lib, spec.dtype)  # (NumPy's empty arrays have no strides)
     leaf = lib.from_numpy(array).to(dtype) if array.size else lib.zeros(array.shape, dtype=dtype)
     leaf = leaf.double() if wide and spec.dtype in ("float16", "bfloat16") else leaf
     if not tracked:
@@ -200,8 +203,7 @@ def to_array(t):
 
 def summary(lib, r):
     if isinstance(r, lib.Tensor):
-        return Value(dtype_name(r.dtype), tuple(r.shape), tuple(r.stride()), to_array(r), r.requires_grad,
-                     r._base is not None)
+        return Value(dtype_name(r.dtype), tuple(r.shape), tuple(r.stride()), to_array(r), r.requires_grad, r._base is not None)
     if isinstance(r, (tuple, list)) and not isinstance(r, lib.Size):
         return [summary(lib, e) for e in r]
     if isinstance(r, lib.dtype):
@@ -260,8 +262,10 @@ def tensors_in(lib, r):
 
 def sharing(results, given):
     """Of each result with elements: the places of the arguments in whose memory it lies."""
+
     def home(t):
         return t.untyped_storage().data_ptr() if t.numel() and not t.is_sparse else None
+
     homes = list(map(home, given))
     return [[k for k, own in enumerate(homes) if own is not None and own == home(t)] for t in results]
 
@@ -269,8 +273,9 @@ def sharing(results, given):
 def derivatives(lib, outs, leaves, order):
     found = []
     for step in range(order):
-        outs = [(k, t) for k, t in enumerate(outs)
-                if t is not None and t.requires_grad and (t.is_floating_point() or t.is_complex())]
+        outs = [
+            (k, t) for k, t in enumerate(outs) if t is not None and t.requires_grad and (t.is_floating_point() or t.is_complex())
+        ]
         if not outs:
             break
         outs = lib.autograd.grad(weighed(lib, outs), leaves, allow_unused=True, create_graph=step + 1 < order)
@@ -290,8 +295,11 @@ def invoke(lib, case, args, kwargs):
 def out_tensor(lib, case, plain):
     """What is given for out=: `plain` is the result without it."""
     if isinstance(plain, (tuple, list)):
-        return type(plain)(out_tensor(lib, case, p) for p in plain) if type(plain) in (tuple, list) else \
-            tuple(out_tensor(lib, case, p) for p in plain)
+        return (
+            type(plain)(out_tensor(lib, case, p) for p in plain)
+            if type(plain) in (tuple, list)
+            else tuple(out_tensor(lib, case, p) for p in plain)
+        )
     dtype = plain.dtype
     if case.out == "empty":
         return lib.empty(0, dtype=dtype)
@@ -352,7 +360,7 @@ def family(error):
     if isinstance(error, (OverflowError, NotImplementedError)):
         return RuntimeError
     if isinstance(error, AttributeError):
-        return TypeError                    # of an argument of a kind that the function does not take
+        return TypeError  # of an argument of a kind that the function does not take
     return next((f for f in FAMILIES if isinstance(error, f)), type(error))
 
 
@@ -361,8 +369,9 @@ def tolerance_of(case, dtypes):
         return case.within
     types = []
     mapped((case.args, dict(case.kwargs)), lambda t: types.append(t.name) if isinstance(t, Type) else None)
-    inexact = [TOLERANCE[d] for d in (*dtypes, *types, *(s.dtype for s in specs_of((case.args, dict(case.kwargs)))))
-               if d in TOLERANCE]
+    inexact = [
+        TOLERANCE[d] for d in (*dtypes, *types, *(s.dtype for s in specs_of((case.args, dict(case.kwargs))))) if d in TOLERANCE
+    ]
     return max(inexact, default=2e-5) * case.tolerance
 
 
@@ -380,7 +389,7 @@ def unequal(a, b, tolerance, dtype=""):
         if np.any(np.abs(x - y) > tolerance * max(1.0, float(np.abs(y).max(initial=0)))):
             return "values"
         if wide == "float64" and not np.array_equal(a[~finite], b[~finite], equal_nan=True):
-            return "values (NaN, infinity)"             # what is finite in both agrees
+            return "values (NaN, infinity)"  # what is finite in both agrees
         return "values (NaN)" if wide == "complex128" and not np.array_equal(np.isnan(a), np.isnan(b)) else ""
 
 
@@ -404,7 +413,7 @@ def differ(case, a, b, what="result", strides=None, unequal=unequal):
         if wrong:
             return f"{what}: {wrong}\n{short(a.array)}\ntorch\n{short(b.array)}"
         if what == "result" and a.tracked and not b.tracked:
-            return f"{what}: requires_grad True, torch False"       # the other way, gradients tell
+            return f"{what}: requires_grad True, torch False"  # the other way, gradients tell
         viewed = case.view and case.form != "inplace" and what == "result"
         return f"{what}: is a view {a.viewed}, torch {b.viewed}" if viewed and a.viewed != b.viewed else ""
     if isinstance(a, list) and isinstance(b, list):
@@ -450,13 +459,14 @@ def differ_gradients(case, ours, theirs, unequal=unequal):
     for step, (a, b) in enumerate(itertools.zip_longest(ours, theirs, fillvalue=[])):
         for k, (x, y) in enumerate(itertools.zip_longest(a, b)):
             if all(v is None or not np.any(np.abs(v.array) > tolerance_of(case, ())) for v in (x, y)) and None in (x, y):
-                continue                    # a derivative of zero may be told as none
+                continue  # a derivative of zero may be told as none
             if None in (x, y) and np.all(np.isnan((y if x is None else x).array)):
-                continue                    # so may one that is undefined
+                continue  # so may one that is undefined
             if (x is None) != (y is None):
                 return f"gradient {step + 1}.{k}: {'none' if x is None else 'some'}, torch the other"
-            found = differ(dataclasses.replace(case, tolerance=case.tolerance * 5), x, y, f"gradient {step + 1}.{k}",
-                           False, unequal)
+            found = differ(
+                dataclasses.replace(case, tolerance=case.tolerance * 5), x, y, f"gradient {step + 1}.{k}", False, unequal
+            )
             if found:
                 return found
     return ""
@@ -471,6 +481,7 @@ def aspect(text):
 
 def smaller(case):
     """Simpler cases, the boldest first."""
+
     def with_specs(fn):
         return dataclasses.replace(case, args=mapped(case.args, fn), kwargs=tuple(mapped(dict(case.kwargs), fn).items()))
 
@@ -483,7 +494,7 @@ def smaller(case):
     if case.form != "function" and isinstance(case.call, str):
         yield dataclasses.replace(case, form="function", out="")
     for k in range(len(case.kwargs)):
-        yield dataclasses.replace(case, kwargs=case.kwargs[:k] + case.kwargs[k + 1:])
+        yield dataclasses.replace(case, kwargs=case.kwargs[:k] + case.kwargs[k + 1 :])
     if len(case.args) > 1 and not isinstance(case.args[-1], Spec):
         yield dataclasses.replace(case, args=case.args[:-1])
     yield with_specs(spec_only(lambda s: dataclasses.replace(s, layout=("contiguous",))))
@@ -507,7 +518,7 @@ def smaller(case):
     for s in specs:
         for d, n in enumerate(s.shape):
             if n > 1:
-                yield with_specs(lambda t, s=s, d=d: resized(t, (*t.shape[:d], 1, *t.shape[d + 1:])) if t is s else t)
+                yield with_specs(lambda t, s=s, d=d: resized(t, (*t.shape[:d], 1, *t.shape[d + 1 :])) if t is s else t)
 
 
 def resized(s, shape):
@@ -542,8 +553,12 @@ def spec_program(s, order):
         text = text.replace(old, new)
     shape = "" if values.size else f".reshape{values.shape}"
     made = f"t.tensor({text}, dtype=t.{s.dtype}{', requires_grad=True' if order and s.grad else ''}){shape}"
-    view = {"permuted": lambda: f".permute{tuple(np.argsort(s.layout[1]).tolist())}", "sliced": lambda: "[..., ::2]",
-            "offset": lambda: "[1:]", "expanded": lambda: f".expand{tuple(s.shape)}"}.get(s.layout[0], lambda: "")()
+    view = {
+        "permuted": lambda: f".permute{tuple(np.argsort(s.layout[1]).tolist())}",
+        "sliced": lambda: "[..., ::2]",
+        "offset": lambda: "[1:]",
+        "expanded": lambda: f".expand{tuple(s.shape)}",
+    }.get(s.layout[0], lambda: "")()
     return made, view
 
 
@@ -556,8 +571,7 @@ def program(case):
             return Name(f"t.{s.name}")
         name = next(names, "q")
         made, view = spec_program(s, case.order)
-        lines.append(f"    {name} = {made}" + (".clone()" if case.order and s.grad and case.form == "inplace" else "")
-                     + view)
+        lines.append(f"    {name} = {made}" + (".clone()" if case.order and s.grad and case.form == "inplace" else "") + view)
         return Name(name)
 
     args, kwargs = mapped(case.args, named), mapped(dict(case.kwargs), named)
@@ -573,8 +587,10 @@ def program(case):
         home = {"torch": "t", "F": "t.nn.functional"}.get(space, f"t.{space}")
         extra = [f"out=<{case.out}>"] if case.form == "out" else []
         call = f"{home}.{name}({', '.join(given + options + extra)})"
-    return "\n".join(["for t in (flambeau, torch):", *lines, f"    r = {call}", "    print(r)"]
-                     + (["    # and derivatives of order %d" % case.order] if case.order else []))
+    return "\n".join(
+        ["for t in (flambeau, torch):", *lines, f"    r = {call}", "    print(r)"]
+        + (["    # and derivatives of order %d" % case.order] if case.order else [])
+    )
 
 
 class Name(str):
@@ -584,9 +600,11 @@ class Name(str):
 
 def checked(ours, theirs, meant=lambda case, text: "", unequal=unequal):
     """check(case) -> how the libraries differ, where that is not `meant`."""
+
     def check(case):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             text = compare(case, run(ours, case), run(theirs, case), unequal)
         return "" if text and meant(case, text) else text
+
     return check

@@ -10,20 +10,19 @@ from .fuzz import EVERY, specs_of
 # what PyTorch's error says, for cases where flambeau raises none -> why that is right
 REFUSED = {
     r"not implemented for|not supported for complex|does not support automatic differentiation for outputs with complex|"
-    r"not intended to support complex|Bool(ean)? inputs not supported|may not be a boolean tensor|not support complex|not supported for Bool":
-        "a kernel of PyTorch's lacks the type; loops here are written once for all types",
+    r"not intended to support complex|Bool(ean)? inputs not supported|may not be a boolean tensor|not support complex|not supported for Bool": "a kernel of PyTorch's lacks the type; loops here are written once for all types",
     r"gradient raises .*(is not implemented|undefined Tensor|does not have a device|Autograd not support dtype|"
     r"not differentiable|modified by an inplace operation|isFloatingType)|derivative for|"
     r"Autograd not support dtype|undefined Tensor|does not have a device|isFloatingType|bool tensor is not supported|"
-    r"not differentiable with respect to argument|gradient does not raise.*input tensors must have the same dtype":
-        "PyTorch has no derivative there, or fails inside it",
-    r"returned an invalid gradient|grad_input must be contiguous|gradient does not raise, torch .*shape '\[0\]' is invalid":
-        "PyTorch's gradient fails (sources larger than their index, transposed images, a bias without weight)",
+    r"not differentiable with respect to argument|gradient does not raise.*input tensors must have the same dtype": "PyTorch has no derivative there, or fails inside it",
+    r"returned an invalid gradient|grad_input must be contiguous|gradient does not raise, torch .*shape '\[0\]' is invalid": "PyTorch's gradient fails (sources larger than their index, transposed images, a bias without weight)",
     r"INTERNAL ASSERT FAILED": "an error of PyTorch's own",
     r"must be Tensor, not (int|float|bool)": "a number is as good as a 0-dim tensor",
 }
-OUT = ("out=: a result goes to any type that it can be cast to; some functions of PyTorch want the exact type, others not",
-       re.compile(r"call does not raise, torch (Runtime|Type|NotImplemented)Error"))
+OUT = (
+    "out=: a result goes to any type that it can be cast to; some functions of PyTorch want the exact type, others not",
+    re.compile(r"call does not raise, torch (Runtime|Type|NotImplemented)Error"),
+)
 
 
 def refusal(text):
@@ -33,8 +32,11 @@ def refusal(text):
 
 
 # error types of two refusals that may differ: PyTorch's says what its kernels or its argument parser lack
-REFUSED_ANYWAY = re.compile(r"^error type: .*torch .*(not implemented for|not supported for complex|must be Tensor, not|out=tuple|arguments: .dim.|"
-                            r"expected scalar_type Long but found)", re.S)
+REFUSED_ANYWAY = re.compile(
+    r"^error type: .*torch .*(not implemented for|not supported for complex|must be Tensor, not|out=tuple|arguments: .dim.|"
+    r"expected scalar_type Long but found)",
+    re.S,
+)
 POLES = r"acosh|logit|digamma|psi|float_power|fmod|copysign|div|entr|i1|erfcx|ndtr|hypot|vector_norm|decomposed|std|var_mean"
 
 # (name of the function, what the difference says) -> why
@@ -44,21 +46,49 @@ SINGLE = {
     (r"^torch\.(var|std) ", r"unbiased="): "unbiased= goes with every other argument, also as 0 and 1",
     (r"logical_", r"gradient|requires_grad"): "truth has no gradient, also in place (PyTorch passes the old one on)",
     (r"nextafter", r"gradient"): "a neighbour has no gradient",
-    (r"a(rc)?tan2 .*dtype='uint8'", r"gradient 1.\d: values"): "the negative of an unsigned number is another unsigned one in PyTorch's gradient",
-    (r"heaviside", r"gradient 1\.\d: some"): "PyTorch has no derivative of it; written in place through a view, it says none without an error",
-    (r"logaddexp2? .*float16", r"gradient 2\.\d: values \(NaN, infinity\)"): "PyTorch rounds exponentials to halves in between: 0 * inf",
-    (r"special\.entr", r"gradient 2\.\d: values"): "beyond the domain, where entr is -inf, its second derivative is 0; PyTorch's is -1/x",
+    (
+        r"a(rc)?tan2 .*dtype='uint8'",
+        r"gradient 1.\d: values",
+    ): "the negative of an unsigned number is another unsigned one in PyTorch's gradient",
+    (
+        r"heaviside",
+        r"gradient 1\.\d: some",
+    ): "PyTorch has no derivative of it; written in place through a view, it says none without an error",
+    (
+        r"logaddexp2? .*float16",
+        r"gradient 2\.\d: values \(NaN, infinity\)",
+    ): "PyTorch rounds exponentials to halves in between: 0 * inf",
+    (
+        r"special\.entr",
+        r"gradient 2\.\d: values",
+    ): "beyond the domain, where entr is -inf, its second derivative is 0; PyTorch's is -1/x",
     (r"masked_fill|logsigmoid", r"strides|more than one element"): "strides as of any map; memory is not shared with itself",
-    (r"torch\.a(rc|tan|sin|cos)|special\.|gamma|erf|conj|i0|isreal|copysign|gcd|lcm", r"strides"):
-        "functions that call back into numpy, and conjugates, give dense rows",
-    (r"float16", r"error: call does not raise, torch TypeError\('Got unsupported ScalarType ComplexHalf"):
-        "halves make complex numbers of floats: there is no complex32",
+    (
+        r"torch\.a(rc|tan|sin|cos)|special\.|gamma|erf|conj|i0|isreal|copysign|gcd|lcm",
+        r"strides",
+    ): "functions that call back into numpy, and conjugates, give dense rows",
+    (
+        r"float16",
+        r"error: call does not raise, torch TypeError\('Got unsupported ScalarType ComplexHalf",
+    ): "halves make complex numbers of floats: there is no complex32",
     (r"result_type", r"result: str complex64, torch str complex32"): "there is no complex32",
     (r"addbmm|addmv|addr", r"raises RuntimeError\(.result type"): "out= never loses a kind of number",
-    (r"cumm(in|ax) .*shape=\((\d, )*0,", r"call raises IndexError.*Dimension out of range"): "a dim is checked for empty tensors too",
-    (r"bmm|matmul .*shape=\((\d, )*0,?", r"error: call raises RuntimeError\('expected m1 and m2 to have the same dtype"): "types are compared if there are no elements, too",
-    (r"addmv", r"gradient does not raise, torch .*(size mismatch|outer: Expected 1-D argument self, but got 0-D|vector \+ matrix @ vector expected)"): "PyTorch's gradient fails where the product is empty",
-    (r"rsub .*complex.*special|rsub .*special.*complex", r"values"): "numbers less an infinite one: PyTorch gives it an imaginary part, NaN",
+    (
+        r"cumm(in|ax) .*shape=\((\d, )*0,",
+        r"call raises IndexError.*Dimension out of range",
+    ): "a dim is checked for empty tensors too",
+    (
+        r"bmm|matmul .*shape=\((\d, )*0,?",
+        r"error: call raises RuntimeError\('expected m1 and m2 to have the same dtype",
+    ): "types are compared if there are no elements, too",
+    (
+        r"addmv",
+        r"gradient does not raise, torch .*(size mismatch|outer: Expected 1-D argument self, but got 0-D|vector \+ matrix @ vector expected)",
+    ): "PyTorch's gradient fails where the product is empty",
+    (
+        r"rsub .*complex.*special|rsub .*special.*complex",
+        r"values",
+    ): "numbers less an infinite one: PyTorch gives it an imaginary part, NaN",
     (r"created.*logspace", r"without overflow"): "exponents are no numbers of the result",
     (r"addbmm", r"error: call raises .*doesn't match the broadcast"): "PyTorch enlarges the tensor that is written in place",
     (r"matmul", r"error: call does not raise.*The size of tensor"): "out= may have any strides",
@@ -70,7 +100,10 @@ SINGLE = {
     (r"linalg_norm|torch\.norm", r"does not raise.*2-tuple"): "more than two dims are a vector",
     (r"exp2|float_power|pow", r"values \(NaN\)"): "complex powers at infinity, of which C says nothing",
     (r"kron|isin", r"error: call does not raise, .*view size is not compatible"): "PyTorch takes only some layouts there",
-    (r"(hardshrink|softshrink|hardtanh|relu6) .*special", r"gradient 1.*values"): "PyTorch's vector and scalar kernels differ at NaN",
+    (
+        r"(hardshrink|softshrink|hardtanh|relu6) .*special",
+        r"gradient 1.*values",
+    ): "PyTorch's vector and scalar kernels differ at NaN",
     (r"signbit.*bfloat16.*special", r"values"): "the sign of NaN",
     (r"(sinh|cosh|log10) .*complex.*special", r"values"): "complex numbers with one part infinite or NaN",
     (r"F\.batch_norm .*permuted", r"gradient"): "PyTorch's gradient is in the wrong order for one image of permuted memory",
@@ -82,27 +115,51 @@ SINGLE = {
     (r"antialias", r"result: values"): "results of one row or column: PyTorch gives the same value for all",
     (r"ldexp.*int", r"gradient"): "PyTorch's gradient raises 2 to integers in integers",
     (r"stored.*uint8", r"without overflow"): "negative numbers stored as bytes wrap around, fractions too",
-    (r"F\.interpolate.*bicubic.*(antialias|, True\) \(\)$)", r"result: values|gradient"): "PyTorch reads one row only where the result has one column",
+    (
+        r"F\.interpolate.*bicubic.*(antialias|, True\) \(\)$)",
+        r"result: values|gradient",
+    ): "PyTorch reads one row only where the result has one column",
     (r"atan2.*uint8", r"gradient 1"): "PyTorch's gradient negates and squares bytes",
     (r"max_pool3d", r"does not raise, torch .*Unsupported memory format"): "PyTorch takes only some layouts there",
     (r"torch\.(where|searchsorted)", r"invalid combination of arguments"): "a number goes by keyword and with out= too",
     (r"cosine_similarity|normalize", r"gradient 2"): "of a vector of zeros it is NaN or a rounding error of 1e8 in PyTorch",
     (r"conv_transpose", r"error: call raises .*Output size is too small"): "PyTorch refuses no elements for some batches only",
     (r"taken", r"result: strides"): "what indices pick is contiguous; PyTorch's result may follow the order of the input",
-    (r"layer_norm .*float16.*, \[(1, )*1\]", r"gradient 2\.\d: values \(NaN"):
-        "of one element: the cube of its scale, 316, overflows in PyTorch's half",
+    (
+        r"layer_norm .*float16.*, \[(1, )*1\]",
+        r"gradient 2\.\d: values \(NaN",
+    ): "of one element: the cube of its scale, 316, overflows in PyTorch's half",
     (r"adjoint", r"result: strides"): "the conjugate is a contiguous copy, in PyTorch a view",
-    (r"(adjoint|conj)\b", r"memory: results share that of \[\[\]\], torch \[\[0\]\]"): "the conjugate is a copy, in PyTorch a view",
-    (r"tri[lu]|addmv|bmm|index_fill|index_", r"error: call raises RuntimeError\('unsupported operation: more than one element"):
-        "writing in place to a tensor that overlaps itself is refused everywhere",
+    (
+        r"(adjoint|conj)\b",
+        r"memory: results share that of \[\[\]\], torch \[\[0\]\]",
+    ): "the conjugate is a copy, in PyTorch a view",
+    (
+        r"tri[lu]|addmv|bmm|index_fill|index_",
+        r"error: call raises RuntimeError\('unsupported operation: more than one element",
+    ): "writing in place to a tensor that overlaps itself is refused everywhere",
     (r"xlog1?p?y", r"gradient 1.1: values \(NaN, infinity\)"): "0 * log(0) is 0 for every 0 that moves, too: PyTorch says 0 / 0",
-    (r"F\.silu .*complex.*inplace", r"gradient"): "PyTorch refuses this gradient but for the in-place form, which conjugates nothing",
-    (r"conv_transpose", r"error: call raises .*output padding must be smaller"): "PyTorch does not look at what is wrong with an empty batch",
-    (r"softm", r"error: call raises RuntimeError\('\"softmax_lastdim_kernel_impl\" not implemented"): "integers are refused if there are none, too",
+    (
+        r"F\.silu .*complex.*inplace",
+        r"gradient",
+    ): "PyTorch refuses this gradient but for the in-place form, which conjugates nothing",
+    (
+        r"conv_transpose",
+        r"error: call raises .*output padding must be smaller",
+    ): "PyTorch does not look at what is wrong with an empty batch",
+    (
+        r"softm",
+        r"error: call raises RuntimeError\('\"softmax_lastdim_kernel_impl\" not implemented",
+    ): "integers are refused if there are none, too",
     (r"addmv", r"shape \(\d,\), torch \((1,)?\)"): "one number is added to every row, also where the product is empty",
-    (r"stored", r"error type: RuntimeError\('Index put requires the source and destination dtypes match"): "of two errors the other one",
-    (r"_reduce .*'ama?[xi]n?'.*include_self', False", r"gradient"):
-        "PyTorch counts the old value among equal extremes without include_self",
+    (
+        r"stored",
+        r"error type: RuntimeError\('Index put requires the source and destination dtypes match",
+    ): "of two errors the other one",
+    (
+        r"_reduce .*'ama?[xi]n?'.*include_self', False",
+        r"gradient",
+    ): "PyTorch counts the old value among equal extremes without include_self",
 }
 
 
@@ -120,12 +177,22 @@ def deviation(case, text, edges=True):
     """Why this difference is meant, or "". `edges`: derivatives at infinity, NaN and outside the domain are nobody's promise."""
     expanded = any(s.layout[0] == "expanded" for s in specs_of(case.args))
     found = refusal(text) or ("two refusals" if REFUSED_ANYWAY.search(text) else "")
-    if edges and not found and text.startswith("gradient") and "values (NaN" in text and (
-            re.search(POLES, case.name) or any_values(case, "special") and case.name.startswith("F.")):
+    if (
+        edges
+        and not found
+        and text.startswith("gradient")
+        and "values (NaN" in text
+        and (re.search(POLES, case.name) or any_values(case, "special") and case.name.startswith("F."))
+    ):
         found = "derivatives at infinity, NaN and outside the domain follow the formula at hand; those that are finite agree"
     if not found and case.form == "out" and case.out in EVERY and OUT[1].search(text):
         found = OUT[0]
-    if not found and case.form == "out" and re.search(r"var_mean|median", case.name) and text.startswith("error: call does not raise"):
+    if (
+        not found
+        and case.form == "out"
+        and re.search(r"var_mean|median", case.name)
+        and text.startswith("error: call does not raise")
+    ):
         found = "out= works here too"
     if not found and "strides" in text and case.form != "out" and _converts_sparse(specs_of((case.args, dict(case.kwargs)))):
         found = "strides of operands that are converted: PyTorch looks at those of the converted copies"

@@ -82,14 +82,15 @@ class Draw:
 
     def like(self, spec, **changes):
         """Another tensor of the same type and sizes."""
-        return dataclasses.replace(spec, seed=int(self.rng.integers(1 << 30)), layout=self.layout(
-            changes.get("shape", spec.shape)), **changes)
+        return dataclasses.replace(
+            spec, seed=int(self.rng.integers(1 << 30)), layout=self.layout(changes.get("shape", spec.shape)), **changes
+        )
 
     def broadcast(self, shape):
         """A shape that broadcasts with this one; rarely not."""
         if self.chance(0.45):
             return shape
-        shape = list(shape[self.int(0, len(shape)):]) if self.chance(0.4) else list(shape)
+        shape = list(shape[self.int(0, len(shape)) :]) if self.chance(0.4) else list(shape)
         shape = [1 if self.chance(0.3) else n for n in shape]
         if shape and self.chance(0.03):
             shape[-1] += 1
@@ -118,8 +119,9 @@ class Draw:
 
     def some_dims(self, rank):
         """One dim, several, a list, none at all or left out."""
-        return self.pick(lambda: self.dim(rank), lambda: self.dims(rank, 1), lambda: list(self.dims(rank, 1)),
-                         lambda: OMIT, lambda: None)()
+        return self.pick(
+            lambda: self.dim(rank), lambda: self.dims(rank, 1), lambda: list(self.dims(rank, 1)), lambda: OMIT, lambda: None
+        )()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,15 +159,22 @@ class Entry:
         out = d.pick("same", "same", "empty", "strided", *EVERY[:1], "int64") if form == "out" else ""
         order = 0 if form == "out" or d.chance(0.35) else d.pick(*range(1, self.order + 1)) if self.order else 0
         if any(s.values == "special" for s in specs_of((args, kwargs))):
-            order = min(order, 1)               # second derivatives at infinity are nobody's promise, nor at kinks
+            order = min(order, 1)  # second derivatives at infinity are nobody's promise, nor at kinks
         if order == 2:
-            args, kwargs = mapped((args, kwargs), lambda s: dataclasses.replace(s, values="between") if isinstance(
-                s, Spec) and s.values == "normal" and s.dtype in FLOATS else s)
+            args, kwargs = mapped(
+                (args, kwargs),
+                lambda s: (
+                    dataclasses.replace(s, values="between")
+                    if isinstance(s, Spec) and s.values == "normal" and s.dtype in FLOATS
+                    else s
+                ),
+            )
         return Case(self.call, form, tuple(args), tuple(kwargs.items()), order, out, **self.options)
 
 
 def calls(names, forms=None, order=2, weight=1.0, **options):
     """`@calls("torch.add torch.sub")` or of a function (library, *args)."""
+
     def enter(make):
         for call in names.split() if isinstance(names, str) else [names]:
             made = Entry(call, make, forms, order, weight, options)
@@ -173,5 +182,5 @@ def calls(names, forms=None, order=2, weight=1.0, **options):
                 raise ValueError(f"{made.name} is in the table already")
             TABLE[made.name] = made
         return make
-    return enter
 
+    return enter

@@ -20,16 +20,22 @@ from .fuzz import FLOATS, Spec, mapped, specs_of
 from .fuzz_draw import TABLE, Draw
 
 KINDS = ("any", "any", "finite", "saturated", "ties", "ties", "unit", "flat", "lowest")
-LIMITS = {"float16": (65504.0, 2.0**-14, 2.0**-24), "bfloat16": (3.3895313892515355e38, 2.0**-126, 2.0**-133),
-          "float32": (float(np.finfo(np.float32).max), 2.0**-126, 2.0**-149), "float64": (float(np.finfo(np.float64).max), 2.0**-1022, 5e-324)}
+LIMITS = {
+    "float16": (65504.0, 2.0**-14, 2.0**-24),
+    "bfloat16": (3.3895313892515355e38, 2.0**-126, 2.0**-133),
+    "float32": (float(np.finfo(np.float32).max), 2.0**-126, 2.0**-149),
+    "float64": (float(np.finfo(np.float64).max), 2.0**-1022, 5e-324),
+}
 EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 STRUCTURED = ("index", "regular", "definite", "ascending")
 # sums of products in an order that each library chooses, and functions of whole matrices: numbers that none of them overflows
-MILD = re.compile(r"conv|channels_last|fft|short_time|linalg|torch\.(mm|bmm|mv|addmm|addmv|addr|addbmm|baddbmm|matmul|dot|inner|vdot|"
-                  r"einsum|tensordot|cdist|chain_matmul|kron|trapz|trapezoid|cumulative_trapezoid|cov|corrcoef|cumprod|outer|ger|"
-                  r"logcumsumexp|vander|cross|pinverse|inverse|det|slogdet|logdet|matrix|lu|svd|qr|cholesky|pdist)|F\.(bilinear|linear|"
-                  r"scaled_dot|embedding|pdist|interpolate|upsample|fold|unfold|local_resp|lp_pool|avg_pool|adaptive_avg|affine|grid)|"
-                  r"program\.(recurrent|cell|multihead|stepped|decomposed|told|drawn|connectionist|convolution|.*product)|fake_quantize")
+MILD = re.compile(
+    r"conv|channels_last|fft|short_time|linalg|torch\.(mm|bmm|mv|addmm|addmv|addr|addbmm|baddbmm|matmul|dot|inner|vdot|"
+    r"einsum|tensordot|cdist|chain_matmul|kron|trapz|trapezoid|cumulative_trapezoid|cov|corrcoef|cumprod|outer|ger|"
+    r"logcumsumexp|vander|cross|pinverse|inverse|det|slogdet|logdet|matrix|lu|svd|qr|cholesky|pdist)|F\.(bilinear|linear|"
+    r"scaled_dot|embedding|pdist|interpolate|upsample|fold|unfold|local_resp|lp_pool|avg_pool|adaptive_avg|affine|grid)|"
+    r"program\.(recurrent|cell|multihead|stepped|decomposed|told|drawn|connectionist|convolution|.*product)|fake_quantize"
+)
 
 
 def pool(kind, dtype):
@@ -37,11 +43,18 @@ def pool(kind, dtype):
     most, least, denormal = LIMITS.get(dtype, LIMITS["float32"])
     eps = EPSILON.get(dtype, EPSILON["float32"])
     finite = (0.0, -0.0, 1.0, -1.0, most, -most, least, -least, denormal, 1 - eps, 1 + eps)
-    return {"any": ((*finite, math.inf, -math.inf, math.nan), 0.4), "finite": (finite, 0.5),
-            "saturated": ((17.0, -17.0, 100.0, -100.0, 20000.0, -20000.0, 0.0, 3.0, -3.0, 6.0), 0.2), "ties": ((0.0, 1.0, -1.0), 0.0),
-            "unit": ((0.0, 1.0, 1.0, eps, 1 - eps / 2, least, 0.5), 0.3), "flat": ((2.0,), 0.0), "lowest": ((-math.inf,) * 9 + (1.0,), 0.0),
-            "positive": ((0.0, least, most, 1.0, math.inf, eps), 0.5), "mild": ((0.0, 1.0, -1.0, eps, -eps), 0.4),
-            "mild positive": ((1.0, eps, 0.5), 0.4)}[kind]
+    return {
+        "any": ((*finite, math.inf, -math.inf, math.nan), 0.4),
+        "finite": (finite, 0.5),
+        "saturated": ((17.0, -17.0, 100.0, -100.0, 20000.0, -20000.0, 0.0, 3.0, -3.0, 6.0), 0.2),
+        "ties": ((0.0, 1.0, -1.0), 0.0),
+        "unit": ((0.0, 1.0, 1.0, eps, 1 - eps / 2, least, 0.5), 0.3),
+        "flat": ((2.0,), 0.0),
+        "lowest": ((-math.inf,) * 9 + (1.0,), 0.0),
+        "positive": ((0.0, least, most, 1.0, math.inf, eps), 0.5),
+        "mild": ((0.0, 1.0, -1.0, eps, -eps), 0.4),
+        "mild positive": ((1.0, eps, 0.5), 0.4),
+    }[kind]
 
 
 def numbers(spec, shape, rng):
@@ -61,7 +74,7 @@ def case_of(entry, seed, forms):
     d = Draw((seed, 77), entry.name)
     mild = bool(MILD.search(entry.name))
     dtype, kind = d.pick(*FLOATS), d.pick("mild", "ties") if mild else d.pick(*KINDS)
-    whole = any(s.values in ("regular", "definite") for s in specs_of((case.args, dict(case.kwargs))))    # (matrices keep types)
+    whole = any(s.values in ("regular", "definite") for s in specs_of((case.args, dict(case.kwargs))))  # (matrices keep types)
     mixed = entry.make.__module__.endswith("fuzz_elements") and "prelu" not in entry.name
 
     def exchanged(spec):
@@ -78,6 +91,7 @@ def case_of(entry, seed, forms):
             values = f"extreme:{kind if mild or d.chance(0.8) else 'any'}"
         wide = spec.dtype not in FLOATS or whole or mixed and d.chance(0.05)
         return dataclasses.replace(spec, dtype=spec.dtype if wide else dtype, values=values)
+
     args, kwargs = mapped((list(case.args), dict(case.kwargs)), exchanged)
     order = min(1, entry.order) if case.form != "out" else 0
     return dataclasses.replace(case, args=tuple(args), kwargs=tuple(kwargs.items()), order=order, strides=False)
@@ -87,102 +101,194 @@ def unlisted(space, home):
     """Public functions of a module that no entry of the tables calls."""
     listed = {name.partition(".")[2] for name in TABLE if name.startswith(space + ".")}
     inside = " ".join(inspect.getsource(e.make) + (inspect.getsource(e.call) if callable(e.call) else "") for e in TABLE.values())
-    return {name for name, f in vars(home).items() if callable(f) and not isinstance(f, type) and not name.startswith("_")
-            and name not in listed and f".{name}(" not in inside}
+    return {
+        name
+        for name, f in vars(home).items()
+        if callable(f)
+        and not isinstance(f, type)
+        and not name.startswith("_")
+        and name not in listed
+        and f".{name}(" not in inside
+    }
 
 
 # -- what is meant
 
 # (name and types, what the difference says) -> why; "of torch": only PyTorch has NaN or infinity there
 MEANT = {
-    (r"float16", r"(result|gradient 1\.\d): values \(infinity of torch\)"):
-        "halves compute in float32 here: what PyTorch rounds to a half in between overflows",
-    (r"(poly|di)gamma|psi|mvlgamma|multigammaln", r"values"):
-        "poles: PyTorch's rounded reflection gives numbers or NaN there, and polygamma of infinity is its limit 0 here",
+    (
+        r"float16",
+        r"(result|gradient 1\.\d): values \(infinity of torch\)",
+    ): "halves compute in float32 here: what PyTorch rounds to a half in between overflows",
+    (
+        r"(poly|di)gamma|psi|mvlgamma|multigammaln",
+        r"values",
+    ): "poles: PyTorch's rounded reflection gives numbers or NaN there, and polygamma of infinity is its limit 0 here",
     (r"gammainc|igamma", r"result: values\n"): "of denormal exponents",
-    (r"copysign|hypot|polar|angle|rsqrt.*complex|atanh.*complex|arctanh.*complex", r"gradient|result: values \(NaN\)"):
-        "derivatives that PyTorch takes from the result divided by the argument: NaN at zero and infinity",
+    (
+        r"copysign|hypot|polar|angle|rsqrt.*complex|atanh.*complex|arctanh.*complex",
+        r"gradient|result: values \(NaN\)",
+    ): "derivatives that PyTorch takes from the result divided by the argument: NaN at zero and infinity",
     (r"special\.i1", r"gradient 1.*values"): "PyTorch's derivative forgets NaN",
     (r"xlog1?p?y", r"gradient 1.1: values \(infinity\)"): "a product that is 0 by definition next to one that is not",
     (r"logit .*(bfloat16|float16)", r"values"): "the bounds eps and 1 - eps are not rounded to the type",
-    (r"(add|sub|rsub|diff|subtract|add_operator|sub_operator) .*complex", r"result: values \(NaN of torch\)"):
-        "PyTorch multiplies one operand by a complex 1: infinite parts become NaN",
+    (
+        r"(add|sub|rsub|diff|subtract|add_operator|sub_operator) .*complex",
+        r"result: values \(NaN of torch\)",
+    ): "PyTorch multiplies one operand by a complex 1: infinite parts become NaN",
     (r"addcmul|addcdiv|lerp", r"result: values \((NaN|infinity)\)"): "at overflow: PyTorch's vectors fuse product and sum",
     (r"float16", r"ComplexHalf"): "halves make complex numbers of floats: there is no complex32",
     (r"fake_quantize|vander", r"Scale must be|supports floating point"): "more types are taken",
     (r"log_ndtr", r"gradient 1.0: values\n"): "far below, PyTorch divides exponentials that underflow",
-    (r"erfcx|index_reduce|scatter_reduce|prod", r"gradient 1.\d: values \(infinity of torch\)"): "at overflow: products in another order",
-    (r"(sinh|cosh|log10|sin|cos|tan|exp|sqrt|log|log1p|expm1|asinh|acosh|a(rc)?(sin|cos|tan)h?) .*complex", r"values \((NaN|infinity)\)"):
-        "complex numbers with one part infinite or NaN",
+    (
+        r"erfcx|index_reduce|scatter_reduce|prod",
+        r"gradient 1.\d: values \(infinity of torch\)",
+    ): "at overflow: products in another order",
+    (
+        r"(sinh|cosh|log10|sin|cos|tan|exp|sqrt|log|log1p|expm1|asinh|acosh|a(rc)?(sin|cos|tan)h?) .*complex",
+        r"values \((NaN|infinity)\)",
+    ): "complex numbers with one part infinite or NaN",
     (r"arg(max|min) .*complex", r"error type"): "of two refusals the other one",
-    (r"nan_to_num .*(bool|int)", r"more than one element"): "writing in place to a tensor that overlaps itself is refused everywhere",
+    (
+        r"nan_to_num .*(bool|int)",
+        r"more than one element",
+    ): "writing in place to a tensor that overlaps itself is refused everywhere",
     (r"prod", r"gradient 1.0: values \(NaN"): "with a NaN in a row PyTorch's gradient depends on zeros in other rows",
-    (r"std|var", r"gradient 1.0: values \(NaN\)"): "of equal elements whose variance one library rounds to 0 and the other does not",
+    (
+        r"std|var",
+        r"gradient 1.0: values \(NaN\)",
+    ): "of equal elements whose variance one library rounds to 0 and the other does not",
     (r"nan_to_num .*complex", r"gradient"): "PyTorch differentiates it for complex numbers only in place",
     (r"ldexp", r"gradient 1.\d: values \((NaN|infinity)"): "at overflow: products in another order",
-    (r"(scatter|index)_reduce .*(?<!b)float16", r"result: values \((NaN|infinity)"): "at overflow: products and sums in another order",
+    (
+        r"(scatter|index)_reduce .*(?<!b)float16",
+        r"result: values \((NaN|infinity)",
+    ): "at overflow: products and sums in another order",
     (r"fmod|remainder", r"gradient 1.1: values \(infinity"): "at overflow: sums of quotients in another order",
-    (r"soft_margin_loss", r"result: values \(infinity of torch\)"): "log(1 + exp(z)) is z where the exponential overflows; PyTorch's is infinite",
+    (
+        r"soft_margin_loss",
+        r"result: values \(infinity of torch\)",
+    ): "log(1 + exp(z)) is z where the exponential overflows; PyTorch's is infinite",
     (r"addcdiv", r"gradient 1.1: values \(infinity of torch\)"): "the square of a denominator has no digits left",
-    (r"i0 .*float64", r"result: values \(NaN\)"): "at the largest double and at infinity PyTorch's vectors and the elements left over differ",
+    (
+        r"i0 .*float64",
+        r"result: values \(NaN\)",
+    ): "at the largest double and at infinity PyTorch's vectors and the elements left over differ",
     (r"histc .*(bfloat16|float16)", r"result: values"): "the bins of halves are counted in float32",
 }
 # the same where some operand has a number of this kind
 MEANT_FOR = {
-    (r"F\.(celu|selu|elu|hardswish)", r"gradient 1.0: values \(NaN of torch\)"):
-        (np.isnan, "PyTorch's vectors give the slope of a NaN as NaN, the elements left over as that of a positive number"),
-    (r"(?<!b)float16", r"(result|gradient 1\.\d): values \(NaN of torch\)"):
-        (lambda x: (np.abs(x) > 255) & np.isfinite(x), "halves compute in float32 here: what overflows in PyTorch's halves was infinite in between"),
-    (r"logit ", r"gradient 1.0: values \(NaN"): (np.isnan, "PyTorch's vectors give NaN the gradient 0, the elements left over NaN"),
-    (r"(float_power|pow) .*complex", r"gradient 1.\d: values \(NaN of torch\)"): (lambda x: x == 0, "a power of 0 has the slope 0"),
-    (r"^(summed|torch\.(sum|mean|nansum)|F\.(nll_loss|cross_entropy)) ", r"result: values"):
-        (lambda x: (np.abs(x) > 1e37) & (np.abs(x) < 3.5e38) | (np.abs(x) > 1e307),
-         "what is left of a sum of the largest numbers depends on its order"),
+    (r"F\.(celu|selu|elu|hardswish)", r"gradient 1.0: values \(NaN of torch\)"): (
+        np.isnan,
+        "PyTorch's vectors give the slope of a NaN as NaN, the elements left over as that of a positive number",
+    ),
+    (r"(?<!b)float16", r"(result|gradient 1\.\d): values \(NaN of torch\)"): (
+        lambda x: (np.abs(x) > 255) & np.isfinite(x),
+        "halves compute in float32 here: what overflows in PyTorch's halves was infinite in between",
+    ),
+    (r"logit ", r"gradient 1.0: values \(NaN"): (
+        np.isnan,
+        "PyTorch's vectors give NaN the gradient 0, the elements left over NaN",
+    ),
+    (r"(float_power|pow) .*complex", r"gradient 1.\d: values \(NaN of torch\)"): (
+        lambda x: x == 0,
+        "a power of 0 has the slope 0",
+    ),
+    (r"^(summed|torch\.(sum|mean|nansum)|F\.(nll_loss|cross_entropy)) ", r"result: values"): (
+        lambda x: (np.abs(x) > 1e37) & (np.abs(x) < 3.5e38) | (np.abs(x) > 1e307),
+        "what is left of a sum of the largest numbers depends on its order",
+    ),
     (r"instance_norm", r"result: values$"): (lambda x: np.abs(x) > 1e4, "PyTorch scales and shifts apart: the digits cancel"),
-    (r"torch\.(mul|multiply|div|divide|true_divide)", r"gradient 1.\d: values \((NaN|infinity)"):
-        (lambda x: (np.abs(x) > 1e37) & (np.abs(x) < 3.5e38) | (np.abs(x) > 1e307), "sums over what was broadcast, in another order"),
+    (r"torch\.(mul|multiply|div|divide|true_divide)", r"gradient 1.\d: values \((NaN|infinity)"): (
+        lambda x: (np.abs(x) > 1e37) & (np.abs(x) < 3.5e38) | (np.abs(x) > 1e307),
+        "sums over what was broadcast, in another order",
+    ),
     (r"max_pool", r"result: values$"): (np.isnan, "of several NaN PyTorch takes the last"),
     (r"lstsq", r"result: values$"): (lambda x: (x != 0) & (np.abs(x) < 1e-3), "columns that are nearly dependent"),
     (r"erfcx", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: np.abs(x) > 1e30, "infinite far away"),
-    (r"fmod|remainder", r"result: values \(NaN of torch\)"):
-        (lambda x: (x != 0) & (np.abs(x) < 2.0**-126), "PyTorch's vectors give NaN for denormal divisors, the elements left over a number"),
-    (r"\.(std|var)", r"gradient 1.0: values"): (lambda x: (x != 0) & (np.abs(x) < 1e-18), "the square of the deviation underflows"),
+    (r"fmod|remainder", r"result: values \(NaN of torch\)"): (
+        lambda x: (x != 0) & (np.abs(x) < 2.0**-126),
+        "PyTorch's vectors give NaN for denormal divisors, the elements left over a number",
+    ),
+    (r"\.(std|var)", r"gradient 1.0: values"): (
+        lambda x: (x != 0) & (np.abs(x) < 1e-18),
+        "the square of the deviation underflows",
+    ),
     (r"histc", r"result: values$"): (lambda x: np.abs(x) > 1e300, "the width of all bins together overflows"),
-    (r"cross_entropy", r"gradient 1.0: values$"):
-        (lambda x: np.abs(x) > 1e6, "the logarithm of a row's sum of exponentials is rounded as a number of the scores' size"),
+    (r"cross_entropy", r"gradient 1.0: values$"): (
+        lambda x: np.abs(x) > 1e6,
+        "the logarithm of a row's sum of exponentials is rounded as a number of the scores' size",
+    ),
     (r"renorm", r"gradient 1.0: values \(NaN\)"): (np.isnan, "the norm of a NaN has no slope"),
     (r"torch\.mode", r"result: values"): (np.isnan, "PyTorch sorts with <, which NaN has no place in"),
-    (r"cosine_similarity .*(?<!b)float16", r"gradient 1.\d: values \(NaN of torch\)"): (lambda x: x == 0, "in PyTorch's halves eps, 1e-8, is 0"),
-    (r"stepped .*(?<!b)float16", r"result: values \(NaN of torch\)"):
-        (lambda x: np.abs(x) < 0.01, "in PyTorch's halves eps, 1e-8, and squares of small gradients are 0"),
-    (r"log_ndtr", r"gradient 1.0: values \(NaN of torch\)"):
-        (lambda x: x < -1e37, "far below, the slope is -x, and infinite at minus infinity: PyTorch divides by an erfcx without digits"),
-    (r"igamma|gammainc", r"result: values \(NaN of torch\)"): (lambda x: np.abs(x) > 1e30, "PyTorch's series overflows, the limit is known"),
-    (r"(index|scatter)_reduce", r"gradient 1.\d: values \(NaN of torch\)"):
-        (lambda x: (x == 0) | np.isinf(x), "PyTorch divides a product by its factors: 0 / 0"),
-    (r"sinc float16", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: np.abs(x) > 2e4, "pi times the number overflows in PyTorch's halves"),
+    (r"cosine_similarity .*(?<!b)float16", r"gradient 1.\d: values \(NaN of torch\)"): (
+        lambda x: x == 0,
+        "in PyTorch's halves eps, 1e-8, is 0",
+    ),
+    (r"stepped .*(?<!b)float16", r"result: values \(NaN of torch\)"): (
+        lambda x: np.abs(x) < 0.01,
+        "in PyTorch's halves eps, 1e-8, and squares of small gradients are 0",
+    ),
+    (r"log_ndtr", r"gradient 1.0: values \(NaN of torch\)"): (
+        lambda x: x < -1e37,
+        "far below, the slope is -x, and infinite at minus infinity: PyTorch divides by an erfcx without digits",
+    ),
+    (r"igamma|gammainc", r"result: values \(NaN of torch\)"): (
+        lambda x: np.abs(x) > 1e30,
+        "PyTorch's series overflows, the limit is known",
+    ),
+    (r"(index|scatter)_reduce", r"gradient 1.\d: values \(NaN of torch\)"): (
+        lambda x: (x == 0) | np.isinf(x),
+        "PyTorch divides a product by its factors: 0 / 0",
+    ),
+    (r"sinc float16", r"gradient 1.0: values \(NaN of torch\)"): (
+        lambda x: np.abs(x) > 2e4,
+        "pi times the number overflows in PyTorch's halves",
+    ),
     (r"signbit .*bfloat16", r"result: values$"): (np.isnan, "a NaN that PyTorch converts to a bfloat16 has a sign"),
     (r"softshrink", r"gradient 1.0: values$"): (np.isnan, "PyTorch's vectors give NaN the gradient 0, the elements left over 1"),
-    (r"\.(std|var).*float16", r"gradient 1.0: values"):
-        (lambda x: np.abs(x) > 255, "PyTorch's half of the squared deviation overflows on the way to its gradient"),
-    (r"hardshrink|hardtanh|relu6|hardswish|hardsigmoid|max_pool", r"gradient 1.*values"):
-        (np.isnan, "at NaN PyTorch's vector and scalar kernels differ; of several NaN it takes the last"),
-    (r"^told ", r"gradient 1.\d: values \(NaN"): (lambda x: is_singular(x), "solutions of singular systems, which nobody has asked to be refused"),
-    (r"torch\.prod", r"gradient 1.0: values$"):
-        (lambda x: (x != 0) & (np.abs(x) < 2.0**-126), "PyTorch divides a product by its factors, of which denormal ones have few digits"),
+    (r"\.(std|var).*float16", r"gradient 1.0: values"): (
+        lambda x: np.abs(x) > 255,
+        "PyTorch's half of the squared deviation overflows on the way to its gradient",
+    ),
+    (r"hardshrink|hardtanh|relu6|hardswish|hardsigmoid|max_pool", r"gradient 1.*values"): (
+        np.isnan,
+        "at NaN PyTorch's vector and scalar kernels differ; of several NaN it takes the last",
+    ),
+    (r"^told ", r"gradient 1.\d: values \(NaN"): (
+        lambda x: is_singular(x),
+        "solutions of singular systems, which nobody has asked to be refused",
+    ),
+    (r"torch\.prod", r"gradient 1.0: values$"): (
+        lambda x: (x != 0) & (np.abs(x) < 2.0**-126),
+        "PyTorch divides a product by its factors, of which denormal ones have few digits",
+    ),
     (r"F\.kl_div", r"gradient 1.1: values \(NaN of torch\)"): (lambda x: x == 0, "a target of 0: PyTorch's gradient is 0 / 0"),
-    (r"sinc .*float16", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: np.abs(x) > 250, "its square overflows in PyTorch's halves"),
-    (r"binary_cross_entropy .*float16", r"gradient 1.0: values \(NaN of torch\)"):
-        (lambda x: (x == 0) | (x == 1), "in PyTorch's halves eps, 1e-12, is 0"),
+    (r"sinc .*float16", r"gradient 1.0: values \(NaN of torch\)"): (
+        lambda x: np.abs(x) > 250,
+        "its square overflows in PyTorch's halves",
+    ),
+    (r"binary_cross_entropy .*float16", r"gradient 1.0: values \(NaN of torch\)"): (
+        lambda x: (x == 0) | (x == 1),
+        "in PyTorch's halves eps, 1e-12, is 0",
+    ),
     (r"special\.zeta", r"result: values \(NaN of torch\)"): (lambda x: np.abs(x) > 1e300, "the limit is 0"),
-    (r"F\.normalize", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: (x != 0) & (np.abs(x) < 1e-18), "powers of the norm underflow"),
+    (r"F\.normalize", r"gradient 1.0: values \(NaN of torch\)"): (
+        lambda x: (x != 0) & (np.abs(x) < 1e-18),
+        "powers of the norm underflow",
+    ),
     (r"F\.normalize.*float16", r"gradient 1.0: values"): (lambda x: x == 0, "in PyTorch's halves eps, 1e-12, is 0"),
-    (r"F\.gelu .*bfloat16", r"(result|gradient 1.0): values \(NaN of torch\)"): (np.isinf, "PyTorch's vector kernel gives NaN for gelu of infinity"),
+    (r"F\.gelu .*bfloat16", r"(result|gradient 1.0): values \(NaN of torch\)"): (
+        np.isinf,
+        "PyTorch's vector kernel gives NaN for gelu of infinity",
+    ),
     (r"poisson_nll_loss", r"result: values$"): (lambda x: np.abs(x) > 1e30, "what is left of a sum depends on its order"),
     (r"unpooled", r"(result|gradient 1.0): values"): (np.isnan, "of several NaN PyTorch takes the last"),
     (r"cdist|pdist", r"gradient 1.\d: values \(NaN of torch\)"): (np.isnan, "the distance of a NaN has no slope"),
-    (r"special\.i1 .*float64", r"result: values \(NaN\)"):
-        (lambda x: np.abs(x) > 1e300, "near the largest double PyTorch's vectors and the elements left over differ"),
+    (r"special\.i1 .*float64", r"result: values \(NaN\)"): (
+        lambda x: np.abs(x) > 1e300,
+        "near the largest double PyTorch's vectors and the elements left over differ",
+    ),
 }
 # where partial sums overflow, infinities of both signs meet or not
 SUMS = re.compile(r"sum|mean|loss|kl_div|cross_entropy")
@@ -215,8 +321,11 @@ def is_singular(x):
 
 def any_number(case, test):
     """Whether an operand has an element of which this is true."""
-    return any(bool(np.any(test(fuzz.array_of(s).astype(np.float64)))) for s in specs_of((case.args, dict(case.kwargs)))
-               if s.dtype in FLOATS)
+    return any(
+        bool(np.any(test(fuzz.array_of(s).astype(np.float64))))
+        for s in specs_of((case.args, dict(case.kwargs)))
+        if s.dtype in FLOATS
+    )
 
 
 def deviation(case, text):
@@ -227,16 +336,36 @@ def deviation(case, text):
         if not found and re.search(name, f"{case.name} {types}") and re.search(pattern, text):
             found = why
     for (name, pattern), (test, why) in MEANT_FOR.items():
-        if not found and re.search(name, f"{case.name} {types}") and re.search(pattern, text.split("\n")[0]) and any_number(case, test):
+        if (
+            not found
+            and re.search(name, f"{case.name} {types}")
+            and re.search(pattern, text.split("\n")[0])
+            and any_number(case, test)
+        ):
             found = why
-    if not found and re.search(r"(index|scatter)_reduce", case.name) and "'prod'" in repr((case.args, case.kwargs)) and \
-            text.startswith("gradient 1.0: values\n") and any_number(case, lambda x: (x != 0) & (np.abs(x) < 2.0**-126)):
+    if (
+        not found
+        and re.search(r"(index|scatter)_reduce", case.name)
+        and "'prod'" in repr((case.args, case.kwargs))
+        and text.startswith("gradient 1.0: values\n")
+        and any_number(case, lambda x: (x != 0) & (np.abs(x) < 2.0**-126))
+    ):
         found = "PyTorch's gradient multiplies and divides by elements, of which denormal ones have few digits"
-    if not found and re.search(r"torch\.(std|var)", case.name) and text.startswith("gradient 1.0: values (infinity)") and \
-            "correction" in dict(case.kwargs):
-        found = "without a degree of freedom the slope of everything is infinite in PyTorch, that over named dims has a sign, as here"
-    if not found and ("values" in text or text.startswith("input")) and SQUARED.search(case.name) and \
-            squares_overflow(case, 255 if text.startswith("gradient") else 1e18):       # (PyTorch's gradients compute in halves)
+    if (
+        not found
+        and re.search(r"torch\.(std|var)", case.name)
+        and text.startswith("gradient 1.0: values (infinity)")
+        and "correction" in dict(case.kwargs)
+    ):
+        found = (
+            "without a degree of freedom the slope of everything is infinite in PyTorch, that over named dims has a sign, as here"
+        )
+    if (
+        not found
+        and ("values" in text or text.startswith("input"))
+        and SQUARED.search(case.name)
+        and squares_overflow(case, 255 if text.startswith("gradient") else 1e18)
+    ):  # (PyTorch's gradients compute in halves)
         found = "squares that overflow"
     return found
 
@@ -311,6 +440,7 @@ def written(case, first):
 
     def named(x):
         return fuzz.Name(f"t[{next(count)}]" if isinstance(x, Spec) else f"lib.{x.name}")
+
     args, kwargs = mapped(case.args, named), mapped(dict(case.kwargs), named)
     given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
     if case.form == "method":
@@ -332,6 +462,7 @@ def program_of(lib, cases):
     def tensors():
         built = [fuzz.build(lib, s, s.grad) for s in specs]
         return [view for view, _, _ in built], [leaf for _, _, leaf in built if leaf is not None]
+
     return scope["program"], tensors, text
 
 
@@ -344,14 +475,16 @@ def observed(lib, f, tensors):
         tracked = [(k, t) for k, t in enumerate(outs) if t.requires_grad and (t.is_floating_point() or t.is_complex())]
         losses += [fuzz.weighed(lib, tracked)] if tracked else []
     grads = lib.autograd.grad(sum(losses), leaves, allow_unused=True) if losses and leaves else ()
-    return [[fuzz.summary(lib, t) for t in outs] for outs in results], [None if g is None else fuzz.summary(lib, g) for g in grads]
+    return [[fuzz.summary(lib, t) for t in outs] for outs in results], [
+        None if g is None else fuzz.summary(lib, g) for g in grads
+    ]
 
 
 def compiled_differs(lib, cases, backend):
     """How a compiled program of these calls differs from the same program run eagerly, or ""."""
     found = compiled_told(lib, cases, backend, False)
     if found and any(s.dtype.endswith("float16") for case in cases for s in specs_of((case.args, dict(case.kwargs)))):
-        return compiled_told(lib, cases, backend, True)      # what is kept in registers is not rounded, and does not overflow
+        return compiled_told(lib, cases, backend, True)  # what is kept in registers is not rounded, and does not overflow
     return found
 
 
@@ -381,6 +514,6 @@ def compiled_told(lib, cases, backend, rounding):
             continue
         if "(NaN" in wrong and SUMS.search(case.name) and any_number(case, sums_overflow):
             continue
-        if wrong and not (half and wrong.endswith("of torch)")):            # (what is kept in registers is not rounded)
+        if wrong and not (half and wrong.endswith("of torch)")):  # (what is kept in registers is not rounded)
             return f"{what}: {wrong}\n{fuzz.short(a.array)}\neager\n{fuzz.short(b.array)}\n{text}"
     return ""

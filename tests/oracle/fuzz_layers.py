@@ -35,10 +35,15 @@ def convolution(d):
     x = images(d, dims, inner * groups, 4, 6, batch=False)
     kernel = tuple(d.int(1, 3) for _ in range(dims))
     stride = per_dim(d, dims, 1, 2)
-    return {"input": x, "weight": d.tensor((outer * groups, inner, *kernel), dtype=x.dtype),
-            "bias": d.maybe(0.6, d.tensor((outer * groups,), dtype=x.dtype)), "stride": stride,
-            "padding": d.pick("same" if stride in (1, (1,) * dims) else 1, "valid", 0, per_dim(d, dims, 0, 2)),
-            "dilation": per_dim(d, dims, 1, 2), "groups": groups}
+    return {
+        "input": x,
+        "weight": d.tensor((outer * groups, inner, *kernel), dtype=x.dtype),
+        "bias": d.maybe(0.6, d.tensor((outer * groups,), dtype=x.dtype)),
+        "stride": stride,
+        "padding": d.pick("same" if stride in (1, (1,) * dims) else 1, "valid", 0, per_dim(d, dims, 0, 2)),
+        "dilation": per_dim(d, dims, 1, 2),
+        "groups": groups,
+    }
 
 
 @calls("F.conv_transpose1d F.conv_transpose2d F.conv_transpose3d", F, weight=2, tolerance=10)
@@ -46,9 +51,16 @@ def transposed_convolution(d):
     dims, groups = int(d.name[14]), d.pick(1, 1, 2)
     inner, outer = d.int(1, 2), d.int(1, 2)
     x = images(d, dims, inner * groups, 2, 4, batch=False)
-    return {"input": x, "weight": d.tensor((inner * groups, outer, *(d.int(1, 3) for _ in range(dims))), dtype=x.dtype),
-            "bias": d.maybe(0.6, d.tensor((outer * groups,), dtype=x.dtype)), "stride": per_dim(d, dims, 1, 3),
-            "padding": d.int(0, 1), "output_padding": d.pick(0, 0, 1), "groups": groups, "dilation": d.pick(1, 2)}
+    return {
+        "input": x,
+        "weight": d.tensor((inner * groups, outer, *(d.int(1, 3) for _ in range(dims))), dtype=x.dtype),
+        "bias": d.maybe(0.6, d.tensor((outer * groups,), dtype=x.dtype)),
+        "stride": per_dim(d, dims, 1, 3),
+        "padding": d.int(0, 1),
+        "output_padding": d.pick(0, 0, 1),
+        "groups": groups,
+        "dilation": d.pick(1, 2),
+    }
 
 
 def convolution_gradient(lib, x, w, g, stride, padding, dilation, groups):
@@ -66,9 +78,15 @@ def gradients_of_convolutions(d):
     windows = [(n + 2 * p - e * (k - 1) - 1) // s + 1 for n, k, s, p, e in zip(sizes, kernel, stride, padding, dilation)]
     if min(windows) < 1:
         windows, stride, padding, dilation, kernel = sizes, [1] * dims, [0] * dims, [1] * dims, [1] * dims
-    return {"/x": d.tensor((2, inner * groups, *sizes), dtype=dtype), "/w": d.tensor((outer * groups, inner, *kernel), dtype=dtype),
-            "/g": d.tensor((2, outer * groups, *windows), dtype=dtype), "/stride": tuple(stride), "/padding": tuple(padding),
-            "/dilation": tuple(dilation), "/groups": groups}
+    return {
+        "/x": d.tensor((2, inner * groups, *sizes), dtype=dtype),
+        "/w": d.tensor((outer * groups, inner, *kernel), dtype=dtype),
+        "/g": d.tensor((2, outer * groups, *windows), dtype=dtype),
+        "/stride": tuple(stride),
+        "/padding": tuple(padding),
+        "/dilation": tuple(dilation),
+        "/groups": groups,
+    }
 
 
 def channels_last(lib, x, w):
@@ -91,22 +109,38 @@ def max_pool(d):
     x = images(d, dims, batch=False)
     x = d.like(x, values="distinct") if x.dtype != "bfloat16" else x
     kernel = d.int(1, 3)
-    return {"input": x, "kernel_size": kernel, "stride": d.maybe(0.6, per_dim(d, dims, 1, 3)),
-            "padding": d.int(0, kernel // 2), "dilation": d.pick(1, 1, 2), "ceil_mode": d.chance(0.4),
-            "return_indices": d.maybe(0.4, True) if x.dtype != "bfloat16" else OMIT}
+    return {
+        "input": x,
+        "kernel_size": kernel,
+        "stride": d.maybe(0.6, per_dim(d, dims, 1, 3)),
+        "padding": d.int(0, kernel // 2),
+        "dilation": d.pick(1, 1, 2),
+        "ceil_mode": d.chance(0.4),
+        "return_indices": d.maybe(0.4, True) if x.dtype != "bfloat16" else OMIT,
+    }
 
 
 @calls("F.avg_pool1d F.avg_pool2d F.avg_pool3d", F, weight=1.5, tolerance=3)
 def avg_pool(d):
     dims = int(d.name[8])
     kernel = d.int(1, 3)
-    return {"input": images(d, dims, batch=False), "kernel_size": kernel, "stride": d.maybe(0.6, per_dim(d, dims, 1, 3)),
-            "padding": d.int(0, kernel // 2), "ceil_mode": d.chance(0.4), "count_include_pad": d.maybe(0.5, False),
-            **({"divisor_override": d.maybe(0.3, 2)} if dims > 1 else {})}
+    return {
+        "input": images(d, dims, batch=False),
+        "kernel_size": kernel,
+        "stride": d.maybe(0.6, per_dim(d, dims, 1, 3)),
+        "padding": d.int(0, kernel // 2),
+        "ceil_mode": d.chance(0.4),
+        "count_include_pad": d.maybe(0.5, False),
+        **({"divisor_override": d.maybe(0.3, 2)} if dims > 1 else {}),
+    }
 
 
-@calls("F.adaptive_avg_pool1d F.adaptive_avg_pool2d F.adaptive_avg_pool3d F.adaptive_max_pool1d F.adaptive_max_pool2d "
-       "F.adaptive_max_pool3d", F, tolerance=3)
+@calls(
+    "F.adaptive_avg_pool1d F.adaptive_avg_pool2d F.adaptive_avg_pool3d F.adaptive_max_pool1d F.adaptive_max_pool2d "
+    "F.adaptive_max_pool3d",
+    F,
+    tolerance=3,
+)
 def adaptive_pool(d):
     dims = int(d.name[-2])
     x = images(d, dims, batch=False)
@@ -117,8 +151,13 @@ def adaptive_pool(d):
 
 @calls("F.lp_pool1d F.lp_pool2d F.lp_pool3d", F, order=1, tolerance=5)
 def lp_pool(d):
-    return {"input": d.like(images(d, int(d.name[7])), values="positive"), "norm_type": d.pick(1, 2, 3.0),
-            "kernel_size": d.int(1, 3), "stride": d.maybe(0.5, d.int(1, 2)), "ceil_mode": d.maybe(0.3, True)}
+    return {
+        "input": d.like(images(d, int(d.name[7])), values="positive"),
+        "norm_type": d.pick(1, 2, 3.0),
+        "kernel_size": d.int(1, 3),
+        "stride": d.maybe(0.5, d.int(1, 2)),
+        "ceil_mode": d.maybe(0.3, True),
+    }
 
 
 def unpooled(lib, x, kernel):
@@ -138,7 +177,7 @@ def unpooling(d):
 @calls("F.layer_norm F.rms_norm", F, weight=2, tolerance=20)
 def layer_norm(d):
     x = d.tensor(d.shape(1))
-    shape = x.shape[-d.int(1, rank(x)):]
+    shape = x.shape[-d.int(1, rank(x)) :]
     weight = d.maybe(0.6, d.tensor(shape, dtype=x.dtype))
     bias = {"bias": d.maybe(0.5, d.tensor(shape, dtype=x.dtype))} if d.name == "layer_norm" else {}
     return {"input": x, "normalized_shape": d.pick(shape, list(shape)), "weight": weight, **bias, "eps": d.maybe(0.3, 0.1)}
@@ -151,20 +190,31 @@ def batch_norm(d):
     flag = "training" if d.name == "batch_norm" else "use_input_stats"
     running = d.chance(0.6)
     train = d.chance(0.6) or not running
-    return {"input": x, "running_mean": d.tensor((c,), dtype=dtype, grad=False, plain=True) if running else None,
-            "running_var": d.tensor((c,), dtype=dtype, values="positive", grad=False, plain=True) if running else None,
-            "weight": d.maybe(0.6, d.tensor((c,), dtype=dtype)), "bias": d.maybe(0.6, d.tensor((c,), dtype=dtype)),
-            flag: train, "momentum": d.maybe(0.4, 0.3), "eps": d.maybe(0.3, 0.1)}
+    return {
+        "input": x,
+        "running_mean": d.tensor((c,), dtype=dtype, grad=False, plain=True) if running else None,
+        "running_var": d.tensor((c,), dtype=dtype, values="positive", grad=False, plain=True) if running else None,
+        "weight": d.maybe(0.6, d.tensor((c,), dtype=dtype)),
+        "bias": d.maybe(0.6, d.tensor((c,), dtype=dtype)),
+        flag: train,
+        "momentum": d.maybe(0.4, 0.3),
+        "eps": d.maybe(0.3, 0.1),
+    }
 
 
 @calls("F.group_norm", F, weight=1.5, tolerance=30)
 def group_norm(d):
     groups = d.int(1, 3)
     x = images(d, d.int(0, 2), groups * d.int(1, 2), 1, 4)
-    x = x if x.grad else dataclasses.replace(x, layout=("contiguous",))     # PyTorch crashes at gradients of the weight alone
+    x = x if x.grad else dataclasses.replace(x, layout=("contiguous",))  # PyTorch crashes at gradients of the weight alone
     c = x.shape[1]
-    return {"input": x, "num_groups": groups, "weight": d.maybe(0.6, d.tensor((c,), dtype=x.dtype)),
-            "bias": d.maybe(0.6, d.tensor((c,), dtype=x.dtype)), "eps": d.maybe(0.3, 0.1)}
+    return {
+        "input": x,
+        "num_groups": groups,
+        "weight": d.maybe(0.6, d.tensor((c,), dtype=x.dtype)),
+        "bias": d.maybe(0.6, d.tensor((c,), dtype=x.dtype)),
+        "eps": d.maybe(0.3, 0.1),
+    }
 
 
 @calls("F.local_response_norm F.normalize", F, tolerance=10)
@@ -185,8 +235,12 @@ def pad(d):
     mode = d.pick("constant", "constant", "reflect", "replicate", "circular")
     low = -1 if mode == "constant" or d.chance(0.2) else 0
     given = dims if mode != "constant" else d.int(1, dims)
-    return {"input": x, "pad": tuple(d.int(low, 2) for _ in range(2 * given)), "mode": mode,
-            "value": d.maybe(0.5, d.pick(1.5, -2)) if mode == "constant" else OMIT}
+    return {
+        "input": x,
+        "pad": tuple(d.int(low, 2) for _ in range(2 * given)),
+        "mode": mode,
+        "value": d.maybe(0.5, d.pick(1.5, -2)) if mode == "constant" else OMIT,
+    }
 
 
 @calls("F.interpolate", F, weight=4, tolerance=20)
@@ -197,11 +251,15 @@ def interpolate(d):
     x = images(d, dims, low=2, high=5)
     linear = "linear" in mode or mode == "bicubic"
     by_size = d.chance(0.5)
-    return {"input": x, "size": d.pick(d.int(1, 7), tuple(d.int(1, 7) for _ in range(dims))) if by_size else None,
-            "scale_factor": None if by_size else d.pick(2, 0.5, 1.7, tuple(d.pick(0.6, 1.5, 2.0) for _ in range(dims))),
-            "mode": mode, "align_corners": d.pick(None, True, False) if linear else None,
-            "recompute_scale_factor": d.maybe(0.2, True) if not by_size else OMIT,
-            "antialias": d.maybe(0.4, True) if mode in ("bilinear", "bicubic") else OMIT}
+    return {
+        "input": x,
+        "size": d.pick(d.int(1, 7), tuple(d.int(1, 7) for _ in range(dims))) if by_size else None,
+        "scale_factor": None if by_size else d.pick(2, 0.5, 1.7, tuple(d.pick(0.6, 1.5, 2.0) for _ in range(dims))),
+        "mode": mode,
+        "align_corners": d.pick(None, True, False) if linear else None,
+        "recompute_scale_factor": d.maybe(0.2, True) if not by_size else OMIT,
+        "antialias": d.maybe(0.4, True) if mode in ("bilinear", "bicubic") else OMIT,
+    }
 
 
 @calls("F.grid_sample", F, weight=2, order=1, tolerance=30)
@@ -209,20 +267,33 @@ def grid_sample(d):
     dims = d.pick(2, 2, 3)
     x = d.tensor((2, d.int(1, 3), *(d.int(2, 4) for _ in range(dims))), dtype=d.pick(*REAL))
     grid = d.tensor((2, *(d.int(1, 3) for _ in range(dims)), dims), dtype=x.dtype, values=d.pick("open", "normal"))
-    return {"input": x, "grid": grid, "mode": d.pick("bilinear", "nearest", *["bicubic"] * (dims == 2)),
-            "padding_mode": d.pick("zeros", "border", "reflection"), "align_corners": d.pick(True, False)}
+    return {
+        "input": x,
+        "grid": grid,
+        "mode": d.pick("bilinear", "nearest", *["bicubic"] * (dims == 2)),
+        "padding_mode": d.pick("zeros", "border", "reflection"),
+        "align_corners": d.pick(True, False),
+    }
 
 
 @calls("F.affine_grid", F, tolerance=5)
 def affine_grid(d):
-    return {"theta": d.tensor((2, 2, 3), dtype=d.pick(*REAL)), "size": (2, 1, d.int(1, 4), d.int(1, 4)),
-            "align_corners": d.pick(True, False)}
+    return {
+        "theta": d.tensor((2, 2, 3), dtype=d.pick(*REAL)),
+        "size": (2, 1, d.int(1, 4), d.int(1, 4)),
+        "align_corners": d.pick(True, False),
+    }
 
 
 @calls("F.unfold", F)
 def unfold(d):
-    return {"input": images(d, 2, batch=False), "kernel_size": per_dim(d, 2, 1, 3), "dilation": d.pick(1, 1, 2),
-            "padding": per_dim(d, 2, 0, 1), "stride": per_dim(d, 2, 1, 2)}
+    return {
+        "input": images(d, 2, batch=False),
+        "kernel_size": per_dim(d, 2, 1, 3),
+        "dilation": d.pick(1, 1, 2),
+        "padding": per_dim(d, 2, 0, 1),
+        "stride": per_dim(d, 2, 1, 2),
+    }
 
 
 @calls("F.fold", F, tolerance=3)
@@ -230,8 +301,13 @@ def fold(d):
     kernel, n = d.int(1, 2), d.int(3, 5)
     stride, padding = d.int(1, 2), d.int(0, 1)
     blocks = ((n + 2 * padding - kernel) // stride + 1) ** 2
-    return {"input": d.tensor((2, 2 * kernel * kernel, blocks), dtype=d.pick(*REAL)), "output_size": (n, n),
-            "kernel_size": kernel, "padding": padding, "stride": stride}
+    return {
+        "input": d.tensor((2, 2 * kernel * kernel, blocks), dtype=d.pick(*REAL)),
+        "output_size": (n, n),
+        "kernel_size": kernel,
+        "padding": padding,
+        "stride": stride,
+    }
 
 
 @calls("F.pixel_shuffle F.pixel_unshuffle torch.channel_shuffle", F)
@@ -248,14 +324,27 @@ def reduced(d):
     return {"reduction": d.maybe(0.7, d.pick("none", "mean", "sum"))}
 
 
-@calls("F.mse_loss F.l1_loss F.smooth_l1_loss F.huber_loss F.soft_margin_loss F.kl_div F.poisson_nll_loss "
-       "F.hinge_embedding_loss F.multilabel_soft_margin_loss", F, weight=1.5, tolerance=10)
+@calls(
+    "F.mse_loss F.l1_loss F.smooth_l1_loss F.huber_loss F.soft_margin_loss F.kl_div F.poisson_nll_loss "
+    "F.hinge_embedding_loss F.multilabel_soft_margin_loss",
+    F,
+    weight=1.5,
+    tolerance=10,
+)
 def losses(d):
-    x = d.tensor(d.full_shape(2, 2) if d.name.startswith("multi") else d.shape(), dtype=d.pick("float32", "float64", "float32", "bfloat16"))
-    target = d.like(x, values={"kl_div": "unit", "poisson_nll_loss": "positive", "multilabel_soft_margin_loss": "unit"}.get(d.name, "normal"))
-    extra = {"smooth_l1_loss": {"*beta": d.maybe(0.5, d.pick(0.5, 0.0))}, "huber_loss": {"*delta": d.maybe(0.5, 0.5)},
-             "kl_div": {"*log_target": d.maybe(0.4, True)}, "hinge_embedding_loss": {"*margin": d.maybe(0.5, 0.5)},
-             "poisson_nll_loss": {"*log_input": d.maybe(0.4, True), "*full": d.maybe(0.3, True)}}.get(d.name, {})
+    x = d.tensor(
+        d.full_shape(2, 2) if d.name.startswith("multi") else d.shape(), dtype=d.pick("float32", "float64", "float32", "bfloat16")
+    )
+    target = d.like(
+        x, values={"kl_div": "unit", "poisson_nll_loss": "positive", "multilabel_soft_margin_loss": "unit"}.get(d.name, "normal")
+    )
+    extra = {
+        "smooth_l1_loss": {"*beta": d.maybe(0.5, d.pick(0.5, 0.0))},
+        "huber_loss": {"*delta": d.maybe(0.5, 0.5)},
+        "kl_div": {"*log_target": d.maybe(0.4, True)},
+        "hinge_embedding_loss": {"*margin": d.maybe(0.5, 0.5)},
+        "poisson_nll_loss": {"*log_input": d.maybe(0.4, True), "*full": d.maybe(0.3, True)},
+    }.get(d.name, {})
     return {"input": x, "target": target, **{"*" + k: v for k, v in reduced(d).items()}, **extra}
 
 
@@ -263,8 +352,13 @@ def losses(d):
 def binary_cross_entropy(d):
     x = d.tensor(d.shape(), dtype=d.pick(*REAL), values="unit")
     extra = {"*pos_weight": d.maybe(0.3, d.like(x, values="positive", grad=False))} if "logits" in d.name else {}
-    return {"input": x, "target": d.like(x), "weight": d.maybe(0.3, d.like(x, values="positive", grad=False)),
-            **{"*" + k: v for k, v in reduced(d).items()}, **extra}
+    return {
+        "input": x,
+        "target": d.like(x),
+        "weight": d.maybe(0.3, d.like(x, values="positive", grad=False)),
+        **{"*" + k: v for k, v in reduced(d).items()},
+        **extra,
+    }
 
 
 @calls("F.cross_entropy F.nll_loss", F, weight=4, tolerance=10)
@@ -276,8 +370,13 @@ def cross_entropy(d):
     options = {"*ignore_index": d.maybe(0.3, d.int(0, c - 1)) if target.values == "index" else OMIT}
     if d.name == "cross_entropy":
         options["*label_smoothing"] = d.maybe(0.4, 0.2)
-    return {"input": x, "target": target, "weight": d.maybe(0.4, d.tensor((c,), dtype=x.dtype, values="positive", grad=False)),
-            **{"*" + k: v for k, v in reduced(d).items()}, **options}
+    return {
+        "input": x,
+        "target": target,
+        "weight": d.maybe(0.4, d.tensor((c,), dtype=x.dtype, values="positive", grad=False)),
+        **{"*" + k: v for k, v in reduced(d).items()},
+        **options,
+    }
 
 
 @calls("F.multi_margin_loss F.multilabel_margin_loss", F, order=1, tolerance=5)
@@ -285,8 +384,13 @@ def margin_losses(d):
     n, c = d.int(1, 3), d.int(2, 4)
     x = d.tensor((n, c), dtype=d.pick(*REAL))
     if d.name == "multi_margin_loss":
-        return {"input": x, "target": d.index((n,), c), "p": d.maybe(0.4, 2), "margin": d.maybe(0.4, 0.5),
-                **{"*" + k: v for k, v in reduced(d).items()}}
+        return {
+            "input": x,
+            "target": d.index((n,), c),
+            "p": d.maybe(0.4, 2),
+            "margin": d.maybe(0.4, 0.5),
+            **{"*" + k: v for k, v in reduced(d).items()},
+        }
     return {"input": x, "target": d.index((n, c), c), **{"*" + k: v for k, v in reduced(d).items()}}
 
 
@@ -295,18 +399,37 @@ def ranking(d):
     shape = (d.int(1, 4), 3) if "cosine" in d.name else (d.int(1, 4),)
     x = d.tensor(shape, dtype=d.pick(*REAL))
     target = d.tensor(shape[:1], dtype=x.dtype, values="ones", grad=False)
-    return {"input1": x, "input2": d.like(x), "target": target, "margin": d.maybe(0.5, 0.3), **{"*" + k: v for k, v in reduced(d).items()}}
+    return {
+        "input1": x,
+        "input2": d.like(x),
+        "target": target,
+        "margin": d.maybe(0.5, 0.3),
+        **{"*" + k: v for k, v in reduced(d).items()},
+    }
 
 
 @calls("F.triplet_margin_loss F.triplet_margin_with_distance_loss", F, tolerance=20)
 def triplet(d):
     if "distance" in d.name:
         x = d.tensor((d.int(1, 4), 3), dtype=d.pick(*REAL))
-        return {"anchor": x, "positive": d.like(x), "negative": d.like(x), "*margin": d.maybe(0.4, 2.0), "*swap": d.maybe(0.4, True),
-                **{"*" + k: v for k, v in reduced(d).items()}}
+        return {
+            "anchor": x,
+            "positive": d.like(x),
+            "negative": d.like(x),
+            "*margin": d.maybe(0.4, 2.0),
+            "*swap": d.maybe(0.4, True),
+            **{"*" + k: v for k, v in reduced(d).items()},
+        }
     x = d.tensor((d.int(1, 4), 3), dtype=d.pick(*REAL))
-    return {"anchor": x, "positive": d.like(x), "negative": d.like(x), "margin": d.maybe(0.4, 2.0), "p": d.maybe(0.4, d.pick(1, 2, 3)),
-            "*swap": d.maybe(0.4, True), **{"*" + k: v for k, v in reduced(d).items()}}
+    return {
+        "anchor": x,
+        "positive": d.like(x),
+        "negative": d.like(x),
+        "margin": d.maybe(0.4, 2.0),
+        "p": d.maybe(0.4, d.pick(1, 2, 3)),
+        "*swap": d.maybe(0.4, True),
+        **{"*" + k: v for k, v in reduced(d).items()},
+    }
 
 
 @calls("F.gaussian_nll_loss", F, tolerance=10)
@@ -318,8 +441,11 @@ def gaussian(d):
 @calls("F.cosine_similarity F.pairwise_distance torch.cosine_similarity", F, tolerance=20)
 def similarity(d):
     x = d.tensor(d.full_shape(1, 3), dtype=d.pick(*REAL))
-    options = {"dim": d.maybe(0.6, d.int(-rank(x), rank(x) - 1))} if "cosine" in d.name else \
-        {"p": d.maybe(0.6, d.pick(1, 2, 3)), "*keepdim": d.maybe(0.4, True)}
+    options = (
+        {"dim": d.maybe(0.6, d.int(-rank(x), rank(x) - 1))}
+        if "cosine" in d.name
+        else {"p": d.maybe(0.6, d.pick(1, 2, 3)), "*keepdim": d.maybe(0.4, True)}
+    )
     if d.name == "cosine_similarity" and rank(x) == 1:
         options = {"dim": 0}
     return {"x1": x, "x2": d.like(x), **options}
@@ -336,14 +462,23 @@ def ctc(d):
     targets = d.index((n, s), 3)
     if blank == 0:
         targets = d.like(targets, values="ones")
-    return {"/x": d.tensor((t, n, c), dtype=d.pick(*REAL)), "/t": targets, "/l": [d.int(3, t) for _ in range(n)],
-            "/c": [d.int(0 if d.chance(0.2) else 1, s) for _ in range(n)], "/b": blank,
-            "/r": d.pick("mean", "sum", "none"), "/z": d.chance(0.5)}
+    return {
+        "/x": d.tensor((t, n, c), dtype=d.pick(*REAL)),
+        "/t": targets,
+        "/l": [d.int(3, t) for _ in range(n)],
+        "/c": [d.int(0 if d.chance(0.2) else 1, s) for _ in range(n)],
+        "/b": blank,
+        "/r": d.pick("mean", "sum", "none"),
+        "/z": d.chance(0.5),
+    }
 
 
 @calls("F.pdist", F, order=1, tolerance=20)
 def distances_of_rows(d):
-    return {"input": d.tensor((d.int(2, 4), d.int(1, 3)), dtype=d.pick(*REAL)), "p": d.maybe(0.6, d.pick(1.0, 2.0, 3.0, float("inf")))}
+    return {
+        "input": d.tensor((d.int(2, 4), d.int(1, 3)), dtype=d.pick(*REAL)),
+        "p": d.maybe(0.6, d.pick(1.0, 2.0, 3.0, float("inf"))),
+    }
 
 
 @calls("F.rrelu", F)
@@ -357,16 +492,24 @@ def rectified_by_the_mean_slope(d):
 @calls("F.embedding", F)
 def embedding(d):
     n = d.int(1, 5)
-    return {"input": d.index(d.shape(), n, d.pick("int64", "int32")), "weight": d.tensor((n, d.int(1, 4))),
-            "padding_idx": d.maybe(0.4, d.int(-n, n - 1)), "scale_grad_by_freq": d.maybe(0.1, True)}
+    return {
+        "input": d.index(d.shape(), n, d.pick("int64", "int32")),
+        "weight": d.tensor((n, d.int(1, 4))),
+        "padding_idx": d.maybe(0.4, d.int(-n, n - 1)),
+        "scale_grad_by_freq": d.maybe(0.1, True),
+    }
 
 
 @calls("F.embedding_bag", F, order=1, tolerance=5)
 def embedding_bag(d):
     flat = d.chance(0.5)
     dtype = d.pick(*REAL)
-    return {"input": d.index((6,) if flat else (d.int(1, 3), d.int(1, 3)), 5), "weight": d.tensor((5, 3), dtype=dtype, plain=True),
-            "offsets": d.index((1,), 1) if flat else None, "*mode": d.pick("sum", "mean", "max")}
+    return {
+        "input": d.index((6,) if flat else (d.int(1, 3), d.int(1, 3)), 5),
+        "weight": d.tensor((5, 3), dtype=dtype, plain=True),
+        "offsets": d.index((1,), 1) if flat else None,
+        "*mode": d.pick("sum", "mean", "max"),
+    }
 
 
 @calls("F.one_hot", F, order=0)
@@ -381,10 +524,18 @@ def attention(d):
     gqa = h == 4 and d.chance(0.5)
     shape = lambda length, heads=h: (n, heads, length, e)
     causal = d.chance(0.3)
-    mask = OMIT if causal else d.maybe(0.5, d.pick(d.tensor((q, k), dtype="bool", grad=False), d.tensor((n, 1, q, k), dtype=dtype)))
-    return {"query": d.tensor(shape(q), dtype=dtype), "key": d.tensor(shape(k, 2 if gqa else h), dtype=dtype),
-            "value": d.tensor(shape(k, 2 if gqa else h), dtype=dtype), "*attn_mask": mask, "*is_causal": True if causal else OMIT,
-            "*scale": d.maybe(0.3, 0.7), "*enable_gqa": True if gqa else OMIT}
+    mask = (
+        OMIT if causal else d.maybe(0.5, d.pick(d.tensor((q, k), dtype="bool", grad=False), d.tensor((n, 1, q, k), dtype=dtype)))
+    )
+    return {
+        "query": d.tensor(shape(q), dtype=dtype),
+        "key": d.tensor(shape(k, 2 if gqa else h), dtype=dtype),
+        "value": d.tensor(shape(k, 2 if gqa else h), dtype=dtype),
+        "*attn_mask": mask,
+        "*is_causal": True if causal else OMIT,
+        "*scale": d.maybe(0.3, 0.7),
+        "*enable_gqa": True if gqa else OMIT,
+    }
 
 
 def _filled(lib, module, weights, start=0):
@@ -425,7 +576,11 @@ def cell(lib, name, x, weights):
 @calls(cell, order=2, tolerance=30)
 def cells(d):
     x = d.tensor((d.int(1, 3), 2) if d.chance(0.8) else (2,), dtype=d.pick(*REAL))
-    return {"/n": d.pick("LSTMCell", "GRUCell", "RNNCell"), "/x": x, "/w": d.tensor((37,), dtype=x.dtype, values="open", grad=False)}
+    return {
+        "/n": d.pick("LSTMCell", "GRUCell", "RNNCell"),
+        "/x": x,
+        "/w": d.tensor((37,), dtype=x.dtype, values="open", grad=False),
+    }
 
 
 def multihead(lib, x, y, weights, options, given):
@@ -458,7 +613,7 @@ def optimizers(d):
     name = d.pick("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop")
     options = {"lr": d.pick(0.1, 0.01)}
     if name != "Rprop":
-        options["weight_decay"] = d.pick(0.0, 0.127)      # (cancels no gradient)
+        options["weight_decay"] = d.pick(0.0, 0.127)  # (cancels no gradient)
     if name == "SGD":
         options.update(momentum=d.pick(0.0, 0.9), maximize=d.chance(0.3))
         options.update(nesterov=options["momentum"] > 0 and d.chance(0.5))
@@ -501,8 +656,8 @@ def drawn(lib, name, x, seed):
     slope = 0.0
     if found.requires_grad:
         found.sum().backward()
-        slope = (x.grad.float().mean() - (name == "dropout")) * 4000 ** 0.5
-    wide, error = found.detach().float().flatten(), deviation / 4000 ** 0.5
+        slope = (x.grad.float().mean() - (name == "dropout")) * 4000**0.5
+    wide, error = found.detach().float().flatten(), deviation / 4000**0.5
     return found.flatten()[:0], (wide.mean() - mean) / error, (wide.std() - deviation) / error, slope
 
 

@@ -17,24 +17,36 @@ def rank(x):
 def sums(d):
     x = d.tensor(kinds="ffib" + "c" * (d.name == "sum" and d.chance(0.2)), values="special" if d.name == "nansum" else "normal")
     dim = d.some_dims(rank(x))
-    return {"input": x, "dim": dim, "keepdim": d.maybe(0.5, True) if dim is not OMIT else OMIT,
-            "*dtype": d.maybe(0.2, Type(d.pick("float64", "float32", "int64", "int32", "int8", "float16")))}
+    return {
+        "input": x,
+        "dim": dim,
+        "keepdim": d.maybe(0.5, True) if dim is not OMIT else OMIT,
+        "*dtype": d.maybe(0.2, Type(d.pick("float64", "float32", "int64", "int32", "int8", "float16"))),
+    }
 
 
 @calls("torch.mean torch.nanmean", weight=2, tolerance=3)
 def means(d):
     x = d.tensor(kinds="ffffi")
     dim = d.some_dims(rank(x))
-    return {"input": x, "dim": dim, "keepdim": d.maybe(0.5, True) if dim is not OMIT else OMIT,
-            "*dtype": d.maybe(0.2, Type(d.pick("float64", "float32")))}
+    return {
+        "input": x,
+        "dim": dim,
+        "keepdim": d.maybe(0.5, True) if dim is not OMIT else OMIT,
+        "*dtype": d.maybe(0.2, Type(d.pick("float64", "float32"))),
+    }
 
 
 @calls("torch.prod", tolerance=5)
 def prod(d):
     x = d.tensor(kinds="fib", values=d.pick("normal", "unit"))
     dim = d.maybe(0.6, d.dim(rank(x)))
-    return {"input": x, "dim": dim, "keepdim": d.maybe(0.5, True) if dim is not OMIT else OMIT,
-            "*dtype": d.maybe(0.2, Type(d.pick("float64", "float32", "int64", "int32", "int8", "float16")))}
+    return {
+        "input": x,
+        "dim": dim,
+        "keepdim": d.maybe(0.5, True) if dim is not OMIT else OMIT,
+        "*dtype": d.maybe(0.2, Type(d.pick("float64", "float32", "int64", "int32", "int8", "float16"))),
+    }
 
 
 @calls("torch.amax torch.amin", weight=1.5)
@@ -82,15 +94,24 @@ def middles(d):
 def quantiles(d):
     x = d.tensor(d.full_shape(0), dtype=d.pick("float32", "float64"), values="distinct", plain=True)
     q = d.pick(0.5, 0.25, 1.0, d.tensor(d.pick((), (3,)), dtype=x.dtype, values="unit", grad=False))
-    return {"input": x, "q": q, "dim": d.pick(OMIT, d.dim(rank(x))), "keepdim": d.maybe(0.4, True),
-            "*interpolation": d.maybe(0.6, d.pick("linear", "lower", "higher", "nearest", "midpoint"))}
+    return {
+        "input": x,
+        "q": q,
+        "dim": d.pick(OMIT, d.dim(rank(x))),
+        "keepdim": d.maybe(0.4, True),
+        "*interpolation": d.maybe(0.6, d.pick("linear", "lower", "higher", "nearest", "midpoint")),
+    }
 
 
 @calls("torch.var torch.std", weight=2, tolerance=5)
 def spread(d):
     x = d.tensor(kinds="fffff" + "c" * d.chance(0.05))
-    return {"input": x, "dim": d.some_dims(rank(x)), "*keepdim": d.maybe(0.5, True),
-            "*" + d.pick("correction", "unbiased"): d.maybe(0.6, d.pick(0, 1, True, False))}
+    return {
+        "input": x,
+        "dim": d.some_dims(rank(x)),
+        "*keepdim": d.maybe(0.5, True),
+        "*" + d.pick("correction", "unbiased"): d.maybe(0.6, d.pick(0, 1, True, False)),
+    }
 
 
 @calls("torch.var_mean torch.std_mean", tolerance=5)
@@ -108,8 +129,12 @@ def logsumexp(d):
 @calls("torch.norm", weight=1.5, tolerance=5)
 def norm(d):
     x = d.tensor(kinds="fffff" + "c" * d.chance(0.1))
-    return {"input": x, "p": d.maybe(0.7, d.pick(1, 2, 3, 0, float("inf"), -float("inf"), 0.5, "fro")),
-            "dim": d.some_dims(rank(x)), "keepdim": d.maybe(0.4, True)}
+    return {
+        "input": x,
+        "p": d.maybe(0.7, d.pick(1, 2, 3, 0, float("inf"), -float("inf"), 0.5, "fro")),
+        "dim": d.some_dims(rank(x)),
+        "keepdim": d.maybe(0.4, True),
+    }
 
 
 @calls("linalg.vector_norm linalg.norm", weight=1.5, tolerance=5)
@@ -119,8 +144,12 @@ def vector_norm(d):
     if d.name == "norm" and rank(x) == 2:
         ords = (1, 2, -2, float("inf"), -float("inf"), -1, "fro", "nuc", None)
     dim = OMIT if d.name == "norm" and rank(x) == 2 else d.some_dims(rank(x))
-    return {"x" if d.name == "vector_norm" else "A": x, "ord": d.maybe(0.7, d.pick(*ords)), "dim": dim,
-            "keepdim": d.maybe(0.4, True)}
+    return {
+        "x" if d.name == "vector_norm" else "A": x,
+        "ord": d.maybe(0.7, d.pick(*ords)),
+        "dim": dim,
+        "keepdim": d.maybe(0.4, True),
+    }
 
 
 @calls("torch.cumsum torch.cumprod torch.logcumsumexp torch.cummax torch.cummin", weight=1.5, tolerance=5)
@@ -162,23 +191,50 @@ def pair(d, first, second, kinds="fffi"):
 def matmul(d):
     n, m, k = d.size(), d.size(), d.size()
     batch = d.shape(0, 2)
-    a, b = d.pick(((n, k), (k, m)), ((k,), (k, m)), ((n, k), (k,)), ((k,), (k,)), ((*batch, n, k), (k, m)),
-                  ((*batch, n, k), (*d.broadcast(batch), k, m)), ((n, k), (*batch, k, m)), ((*batch, n, k), (k,)),
-                  ((k,), (*batch, k, m)), ((n, k), (k + 1, m)))
+    a, b = d.pick(
+        ((n, k), (k, m)),
+        ((k,), (k, m)),
+        ((n, k), (k,)),
+        ((k,), (k,)),
+        ((*batch, n, k), (k, m)),
+        ((*batch, n, k), (*d.broadcast(batch), k, m)),
+        ((n, k), (*batch, k, m)),
+        ((*batch, n, k), (k,)),
+        ((k,), (*batch, k, m)),
+        ((n, k), (k + 1, m)),
+    )
     x, y = pair(d, a, b)
     return {"input": x, "other": y}
 
 
-@calls("torch.mm torch.bmm torch.mv torch.dot torch.vdot torch.inner torch.outer torch.ger linalg.vecdot torch.cross "
-       "linalg.cross", tolerance=3)
+@calls(
+    "torch.mm torch.bmm torch.mv torch.dot torch.vdot torch.inner torch.outer torch.ger linalg.vecdot torch.cross linalg.cross",
+    tolerance=3,
+)
 def named_products(d):
     n, m, k, b = d.size(), d.size(), d.size(), d.size()
-    shapes = {"mm": ((n, k), (k, m)), "bmm": ((b, n, k), (b, k, m)), "mv": ((n, k), (k,)), "dot": ((k,), (k,)),
-              "vdot": ((k,), (k,)), "inner": ((b, n, k), (m, k)), "outer": ((n,), (m,)), "ger": ((n,), (m,)),
-              "vecdot": ((n, k), (n, k)), "cross": ((n, 3), (n, 3))}[d.name]
+    shapes = {
+        "mm": ((n, k), (k, m)),
+        "bmm": ((b, n, k), (b, k, m)),
+        "mv": ((n, k), (k,)),
+        "dot": ((k,), (k,)),
+        "vdot": ((k,), (k,)),
+        "inner": ((b, n, k), (m, k)),
+        "outer": ((n,), (m,)),
+        "ger": ((n,), (m,)),
+        "vecdot": ((n, k), (n, k)),
+        "cross": ((n, 3), (n, 3)),
+    }[d.name]
     x, y = pair(d, *shapes, kinds="fffi" if d.name not in ("vecdot",) else "f")
-    names = {"mm": ("input", "mat2"), "bmm": ("input", "mat2"), "mv": ("input", "vec"), "dot": ("input", "tensor"),
-             "outer": ("input", "vec2"), "ger": ("input", "vec2"), "vecdot": ("x", "y")}.get(d.name, ("input", "other"))
+    names = {
+        "mm": ("input", "mat2"),
+        "bmm": ("input", "mat2"),
+        "mv": ("input", "vec"),
+        "dot": ("input", "tensor"),
+        "outer": ("input", "vec2"),
+        "ger": ("input", "vec2"),
+        "vecdot": ("x", "y"),
+    }.get(d.name, ("input", "other"))
     dim = {"*dim": -1} if d.name in ("cross",) else {}
     return {names[0]: x, names[1]: y, **dim}
 
@@ -187,17 +243,45 @@ def named_products(d):
 def added_products(d):
     n, m, k, b = d.size(), d.size(), d.size(), d.size()
     base, first, second, names = {
-        "addmm": ((n, m), (n, k), (k, m), ("mat1", "mat2")), "addmv": ((n,), (n, k), (k,), ("mat", "vec")),
+        "addmm": ((n, m), (n, k), (k, m), ("mat1", "mat2")),
+        "addmv": ((n,), (n, k), (k,), ("mat", "vec")),
         "addbmm": ((n, m), (b, n, k), (b, k, m), ("batch1", "batch2")),
-        "baddbmm": ((b, n, m), (b, n, k), (b, k, m), ("batch1", "batch2")), "addr": ((n, m), (n,), (m,), ("vec1", "vec2"))}[d.name]
+        "baddbmm": ((b, n, m), (b, n, k), (b, k, m), ("batch1", "batch2")),
+        "addr": ((n, m), (n,), (m,), ("vec1", "vec2")),
+    }[d.name]
     x, y = pair(d, first, second, "fff")
-    return {"input": d.tensor(d.broadcast(base), dtype=x.dtype), names[0]: x, names[1]: y,
-            "*beta": d.maybe(0.4, d.pick(0, 0.5, 2)), "*alpha": d.maybe(0.4, d.pick(0.5, 2))}
+    return {
+        "input": d.tensor(d.broadcast(base), dtype=x.dtype),
+        names[0]: x,
+        names[1]: y,
+        "*beta": d.maybe(0.4, d.pick(0, 0.5, 2)),
+        "*alpha": d.maybe(0.4, d.pick(0.5, 2)),
+    }
 
 
-EQUATIONS = ("ij,jk->ik", "ij,jk", "bij,bjk->bik", "i,j->ij", "ii->i", "ii", "ij->ji", "ij->", "i,i->", "bi,bj->bij",
-             "...i,...i->...", "...ij,...jk->...ik", "ij,ij->ij", "bhqd,bhkd->bhqk", "ij,kj->ik", "abc,cd->abd", "i...->...",
-             "ij,jk,kl->il", "ij,j->i", "ab,cd->abcd", " i j , j -> i ")
+EQUATIONS = (
+    "ij,jk->ik",
+    "ij,jk",
+    "bij,bjk->bik",
+    "i,j->ij",
+    "ii->i",
+    "ii",
+    "ij->ji",
+    "ij->",
+    "i,i->",
+    "bi,bj->bij",
+    "...i,...i->...",
+    "...ij,...jk->...ik",
+    "ij,ij->ij",
+    "bhqd,bhkd->bhqk",
+    "ij,kj->ik",
+    "abc,cd->abd",
+    "i...->...",
+    "ij,jk,kl->il",
+    "ij,j->i",
+    "ab,cd->abcd",
+    " i j , j -> i ",
+)
 
 
 def summed(lib, equation, tensors):
@@ -233,8 +317,12 @@ def linear(d):
 @calls("F.bilinear", ("function",), tolerance=5)
 def bilinear(d):
     dtype, n = d.pick("float32", "float64"), d.int(1, 3)
-    return {"input1": d.tensor((n, 2), dtype=dtype), "input2": d.tensor((n, 3), dtype=dtype),
-            "weight": d.tensor((4, 2, 3), dtype=dtype), "bias": d.maybe(0.5, d.tensor((4,), dtype=dtype))}
+    return {
+        "input1": d.tensor((n, 2), dtype=dtype),
+        "input2": d.tensor((n, 3), dtype=dtype),
+        "weight": d.tensor((4, 2, 3), dtype=dtype),
+        "bias": d.maybe(0.5, d.tensor((4,), dtype=dtype)),
+    }
 
 
 @calls("torch.cdist torch.pdist", ("function",), order=1, tolerance=20)
@@ -252,14 +340,22 @@ def pair_distances(d):
 def matrix(d, values="regular", low=0, square=True, dtype=None):
     n = d.int(1, 3)
     shape = (*d.full_shape(0, 1), n, n if square else d.int(1, 4))
-    x = d.tensor(shape[1:] if d.chance(0.5) and len(shape) > 2 else shape, values=values,
-                 dtype=dtype or d.pick("float32", "float64", "float64"))
-    return x if x.layout[0] != "expanded" else dataclasses.replace(x, layout=("contiguous",))   # (not singular)
+    x = d.tensor(
+        shape[1:] if d.chance(0.5) and len(shape) > 2 else shape,
+        values=values,
+        dtype=dtype or d.pick("float32", "float64", "float64"),
+    )
+    return x if x.layout[0] != "expanded" else dataclasses.replace(x, layout=("contiguous",))  # (not singular)
 
 
-@calls("linalg.det torch.det torch.slogdet linalg.slogdet torch.logdet linalg.inv torch.inverse linalg.inv torch.matrix_exp "
-       "linalg.matrix_exp linalg.pinv torch.pinverse linalg.eigvalsh linalg.svdvals linalg.cholesky".replace(
-           "linalg.inv torch.matrix_exp", "torch.matrix_exp"), order=2, tolerance=200)
+@calls(
+    "linalg.det torch.det torch.slogdet linalg.slogdet torch.logdet linalg.inv torch.inverse linalg.inv torch.matrix_exp "
+    "linalg.matrix_exp linalg.pinv torch.pinverse linalg.eigvalsh linalg.svdvals linalg.cholesky".replace(
+        "linalg.inv torch.matrix_exp", "torch.matrix_exp"
+    ),
+    order=2,
+    tolerance=200,
+)
 def of_matrices(d):
     definite = d.name in ("cholesky", "logdet", "eigvalsh")
     return {"input" if d.name in ("det", "logdet") and False else "/A": matrix(d, "definite" if definite else "regular")}
@@ -280,24 +376,35 @@ def solve(d):
 @calls("linalg.solve_triangular", ("function",), tolerance=200)
 def solve_triangular(d):
     a = matrix(d)
-    return {"/A": a, "/B": d.tensor((*a.shape[:-1], 2), dtype=a.dtype), "*upper": d.chance(0.5),
-            "*unitriangular": d.maybe(0.3, True)}
+    return {
+        "/A": a,
+        "/B": d.tensor((*a.shape[:-1], 2), dtype=a.dtype),
+        "*upper": d.chance(0.5),
+        "*unitriangular": d.maybe(0.3, True),
+    }
 
 
 def told(lib, a, b, name, definite):
     """What the forms with an info give of matrices that may be singular: infos, and solutions where there is one."""
     of = lib.linalg
-    out = {"solve_ex": lambda: of.solve_ex(a, b), "inv_ex": lambda: of.inv_ex(a),
-           "cholesky_ex": lambda: of.cholesky_ex(a @ a.mT if definite else a),
-           "lu_factor_ex": lambda: of.lu_factor_ex(a)}[name]()
+    out = {
+        "solve_ex": lambda: of.solve_ex(a, b),
+        "inv_ex": lambda: of.inv_ex(a),
+        "cholesky_ex": lambda: of.cholesky_ex(a @ a.mT if definite else a),
+        "lu_factor_ex": lambda: of.lu_factor_ex(a),
+    }[name]()
     return out[-1], lib.where((out[-1] == 0).unsqueeze(-1).unsqueeze(-1), out[0], 0.0)
 
 
 @calls(told, order=1, tolerance=500)
 def with_infos(d):
     a = matrix(d, values=d.pick("regular", "zeros", "ones"))
-    return {"/a": a, "/b": d.tensor((*a.shape[:-1], 2), dtype=a.dtype), "/n": d.pick("solve_ex", "inv_ex", "cholesky_ex", "lu_factor_ex"),
-            "/d": a.values == "regular"}
+    return {
+        "/a": a,
+        "/b": d.tensor((*a.shape[:-1], 2), dtype=a.dtype),
+        "/n": d.pick("solve_ex", "inv_ex", "cholesky_ex", "lu_factor_ex"),
+        "/d": a.values == "regular",
+    }
 
 
 def decomposed(lib, x, name):
@@ -332,8 +439,10 @@ def lstsq(d):
 
 @calls("linalg.matrix_norm linalg.cond", ("function",), order=1, tolerance=200)
 def matrix_norm(d):
-    return {"A": matrix(d), d.pick("ord") if d.name == "matrix_norm" else "p":
-            d.maybe(0.7, d.pick("fro", "nuc", 1, 2, -2, float("inf"), -1))}
+    return {
+        "A": matrix(d),
+        d.pick("ord") if d.name == "matrix_norm" else "p": d.maybe(0.7, d.pick("fro", "nuc", 1, 2, -2, float("inf"), -1)),
+    }
 
 
 @calls("linalg.multi_dot torch.chain_matmul", ("function",), tolerance=10)
@@ -356,17 +465,31 @@ def other_linear_algebra(d):
 @calls("fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft", ("function", "out"), weight=1.5, order=2, tolerance=10)
 def transforms(d):
     real = d.name in ("rfft", "ihfft")
-    x = d.tensor(d.full_shape(1, 3), dtype=d.pick("float32", "float64") if real or d.chance(0.4) else d.pick("complex64", "complex128"))
-    return {"input": x, "n": d.maybe(0.4, d.int(1, 6)), "dim": d.maybe(0.5, d.int(-rank(x), rank(x) - 1)),
-            "norm": d.maybe(0.6, d.pick("forward", "backward", "ortho", None))}
+    x = d.tensor(
+        d.full_shape(1, 3), dtype=d.pick("float32", "float64") if real or d.chance(0.4) else d.pick("complex64", "complex128")
+    )
+    return {
+        "input": x,
+        "n": d.maybe(0.4, d.int(1, 6)),
+        "dim": d.maybe(0.5, d.int(-rank(x), rank(x) - 1)),
+        "norm": d.maybe(0.6, d.pick("forward", "backward", "ortho", None)),
+    }
 
 
-@calls("fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.fftn fft.ifftn fft.rfftn fft.irfftn", ("function", "out"), order=1, tolerance=10)
+@calls(
+    "fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.fftn fft.ifftn fft.rfftn fft.irfftn", ("function", "out"), order=1, tolerance=10
+)
 def transforms_of_more(d):
     real = d.name.startswith("r")
-    x = d.tensor(d.full_shape(2, 3), dtype=d.pick("float32", "float64") if real or d.chance(0.4) else d.pick("complex64", "complex128"))
-    return {"input": x, "s": d.maybe(0.3, (d.int(1, 5), d.int(1, 5))), "dim": d.maybe(0.3, (-2, -1)),
-            "norm": d.maybe(0.6, d.pick("forward", "backward", "ortho"))}
+    x = d.tensor(
+        d.full_shape(2, 3), dtype=d.pick("float32", "float64") if real or d.chance(0.4) else d.pick("complex64", "complex128")
+    )
+    return {
+        "input": x,
+        "s": d.maybe(0.3, (d.int(1, 5), d.int(1, 5))),
+        "dim": d.maybe(0.3, (-2, -1)),
+        "norm": d.maybe(0.6, d.pick("forward", "backward", "ortho")),
+    }
 
 
 @calls("fft.fftshift fft.ifftshift", ("function",))
@@ -388,5 +511,10 @@ def short_time(lib, x, n, hop, center, normalized):
 
 @calls(short_time, order=1, tolerance=20)
 def stft(d):
-    return {"/x": d.tensor((*d.pick((), (2,)), 24), dtype=d.pick("float32", "float64")), "/n": 8, "/hop": d.pick(2, 4),
-            "/c": d.chance(0.6), "/m": d.chance(0.5)}
+    return {
+        "/x": d.tensor((*d.pick((), (2,)), 24), dtype=d.pick("float32", "float64")),
+        "/n": 8,
+        "/hop": d.pick(2, 4),
+        "/c": d.chance(0.6),
+        "/m": d.chance(0.5),
+    }

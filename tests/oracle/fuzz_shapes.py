@@ -23,7 +23,8 @@ def rank(x):
 def two_dims(d):
     x = any_tensor(d)
     first, second = {"t": ("dim0", "dim1"), "a": ("axis0", "axis1"), "d": ("dim0", "dim1")}.get(
-        d.name[0] if d.name == "transpose" else d.name[4] if d.name.startswith("swap") else "", ("source", "destination"))
+        d.name[0] if d.name == "transpose" else d.name[4] if d.name.startswith("swap") else "", ("source", "destination")
+    )
     return {"input": x, first: d.dim(rank(x)), second: d.dim(rank(x))}
 
 
@@ -80,11 +81,15 @@ def narrow(d):
 @calls("torch.diagonal", strides=True, view=True)
 def diagonal(d):
     x = any_tensor(d, 2)
-    return {"input": x, "offset": d.maybe(0.5, d.int(-2, 2)), "dim1": d.maybe(0.6, d.pick(0, -1)),
-            "dim2": d.maybe(0.6, d.pick(1, -2))}
+    return {
+        "input": x,
+        "offset": d.maybe(0.5, d.int(-2, 2)),
+        "dim1": d.maybe(0.6, d.pick(0, -1)),
+        "dim2": d.maybe(0.6, d.pick(1, -2)),
+    }
 
 
-@calls("torch.tril torch.triu", ("function", "method", "inplace"), weight=1.5)      # (PyTorch writes past a strided out)
+@calls("torch.tril torch.triu", ("function", "method", "inplace"), weight=1.5)  # (PyTorch writes past a strided out)
 @calls("torch.diag")
 def triangles(d):
     x = any_tensor(d, 1 if d.name == "diag" else 2, 2 if d.name == "diag" else 4)
@@ -139,8 +144,10 @@ def reshape(d):
     for k in x.shape:
         n *= k
     divisor = d.pick(*[k for k in range(1, n + 1) if n % k == 0])
-    return {"input": x, "shape": d.pick((n,), (-1,), (divisor, n // divisor), (divisor, -1), (1, -1, divisor),
-                                       tuple(reversed(x.shape)))}
+    return {
+        "input": x,
+        "shape": d.pick((n,), (-1,), (divisor, n // divisor), (divisor, -1), (1, -1, divisor), tuple(reversed(x.shape))),
+    }
 
 
 def viewed(lib, x, shape):
@@ -164,8 +171,18 @@ def expand(d):
 
 
 def properties(lib, x):
-    return (x.T if x.dim() == 2 else x.mT if x.dim() > 1 else x), x.numel(), x.dim(), x.stride(), x.storage_offset(), \
-        x.is_contiguous(), x.size(), x.element_size(), len(x) if x.dim() else 0, x.nbytes
+    return (
+        (x.T if x.dim() == 2 else x.mT if x.dim() > 1 else x),
+        x.numel(),
+        x.dim(),
+        x.stride(),
+        x.storage_offset(),
+        x.is_contiguous(),
+        x.size(),
+        x.element_size(),
+        len(x) if x.dim() else 0,
+        x.nbytes,
+    )
 
 
 @calls(properties, strides=True, view=True)
@@ -188,8 +205,12 @@ def unfold(d):
 def as_strided(d):
     x = d.tensor((d.int(6, 12),), ALL, plain=True)
     n = d.int(0, 2)
-    return {"input": x, "size": (2, 3)[:n], "stride": d.pick((1, 1), (2, 1), (1, 2))[: n if d.chance(0.95) else 1],
-            "storage_offset": d.maybe(0.5, d.int(0, 1))}
+    return {
+        "input": x,
+        "size": (2, 3)[:n],
+        "stride": d.pick((1, 1), (2, 1), (1, 2))[: n if d.chance(0.95) else 1],
+        "storage_offset": d.maybe(0.5, d.int(0, 1)),
+    }
 
 
 def reinterpreted(lib, x, dtype):
@@ -198,8 +219,10 @@ def reinterpreted(lib, x, dtype):
 
 @calls(reinterpreted, order=0, strides=True)
 def reinterpretation(d):
-    return {"/x": d.tensor((*d.shape(0, 2), 4), dtype=d.pick("int32", "int16", "int64", "uint8")),
-            "/dtype": Type(d.pick("int32", "int16", "int64", "uint8"))}
+    return {
+        "/x": d.tensor((*d.shape(0, 2), 4), dtype=d.pick("int32", "int16", "int64", "uint8")),
+        "/dtype": Type(d.pick("int32", "int16", "int64", "uint8")),
+    }
 
 
 # -- joining and rearranging
@@ -215,21 +238,26 @@ def joins(d):
     x, parts = alike(d, 1 if d.name != "stack" else 0)
     if d.name != "stack" and d.chance(0.5):
         dim = d.int(0, rank(x) - 1)
-        parts = [d.like(p, shape=(*p.shape[:dim], d.size(), *p.shape[dim + 1:])) for p in parts]
+        parts = [d.like(p, shape=(*p.shape[:dim], d.size(), *p.shape[dim + 1 :])) for p in parts]
         return {"tensors": d.pick(parts, tuple(parts)), "dim": dim}
     return {"tensors": parts, "dim": d.maybe(0.7, d.dim(rank(x), d.name == "stack"))}
 
 
-@calls("torch.hstack torch.vstack torch.dstack torch.column_stack torch.row_stack torch.block_diag "
-       "torch.cartesian_prod torch.broadcast_tensors torch.meshgrid", ("function",))
+@calls(
+    "torch.hstack torch.vstack torch.dstack torch.column_stack torch.row_stack torch.block_diag "
+    "torch.cartesian_prod torch.broadcast_tensors torch.meshgrid",
+    ("function",),
+)
 def stacks(d):
     x, parts = alike(d, 1 if d.name in ("cartesian_prod", "meshgrid") else 0)
     if d.name in ("cartesian_prod", "meshgrid", "block_diag"):
         parts = [d.like(p, shape=p.shape[: 2 if d.name == "block_diag" else 1]) for p in parts]
     if d.name in ("broadcast_tensors", "block_diag", "cartesian_prod"):
         return {f"/{k}": p for k, p in enumerate(parts)}
-    return {"tensors" if d.name != "meshgrid" else "/t": parts,
-            **({"*indexing": d.pick("ij", "xy")} if d.name == "meshgrid" else {})}
+    return {
+        "tensors" if d.name != "meshgrid" else "/t": parts,
+        **({"*indexing": d.pick("ij", "xy")} if d.name == "meshgrid" else {}),
+    }
 
 
 @calls("torch.flip")
@@ -247,8 +275,7 @@ def flips(d):
 def roll(d):
     x = any_tensor(d, 1)
     dims = d.pick(OMIT, d.dim(rank(x)), d.dims(rank(x), 1))
-    return {"input": x, "shifts": tuple(d.int(-4, 4) for _ in dims) if isinstance(dims, tuple) else d.int(-4, 4),
-            "dims": dims}
+    return {"input": x, "shifts": tuple(d.int(-4, 4) for _ in dims) if isinstance(dims, tuple) else d.int(-4, 4), "dims": dims}
 
 
 @calls("torch.rot90")
@@ -321,11 +348,17 @@ def stored(lib, x, index, value):
 
 
 def one_index(d, n):
-    return d.pick(lambda: d.int(-n, n - 1) if n else slice(None),
-                  lambda: slice(d.pick(None, 0, 1, -2), d.pick(None, 2, -1, 9), d.pick(None, 1, 2)),
-                  lambda: slice(None), lambda: None, lambda: Ellipsis,
-                  lambda: d.index((d.pick(2, 3),), n), lambda: d.index(d.pick((2,), (2, 1), ()), n),
-                  lambda: [d.int(-n, n - 1), 0] if n else [], lambda: d.tensor((n,), dtype="bool", grad=False))()
+    return d.pick(
+        lambda: d.int(-n, n - 1) if n else slice(None),
+        lambda: slice(d.pick(None, 0, 1, -2), d.pick(None, 2, -1, 9), d.pick(None, 1, 2)),
+        lambda: slice(None),
+        lambda: None,
+        lambda: Ellipsis,
+        lambda: d.index((d.pick(2, 3),), n),
+        lambda: d.index(d.pick((2,), (2, 1), ()), n),
+        lambda: [d.int(-n, n - 1), 0] if n else [],
+        lambda: d.tensor((n,), dtype="bool", grad=False),
+    )()
 
 
 def an_index(d, shape):
@@ -387,8 +420,8 @@ def scatter(d):
     x = d.tensor(d.full_shape(1, 3), "ffi", grad=True)
     dim = d.int(-rank(x), rank(x) - 1)
     shape = tuple(d.int(0, n) for n in x.shape)
-    if d.name == "scatter":                  # which of several writes wins is not defined: rows of a permutation
-        index = d.index((*shape[:dim % rank(x)], min(1, shape[dim]), *shape[dim % rank(x) + 1:]), x.shape[dim])
+    if d.name == "scatter":  # which of several writes wins is not defined: rows of a permutation
+        index = d.index((*shape[: dim % rank(x)], min(1, shape[dim]), *shape[dim % rank(x) + 1 :]), x.shape[dim])
         if d.chance(0.3):
             return {"input": x, "dim": dim, "index": index, "value": d.pick(2, 0.5)}
     else:
@@ -400,8 +433,14 @@ def scatter(d):
 def scatter_reduce(d):
     x = d.tensor(d.full_shape(1, 3), "ffi", values=d.pick("normal", "positive"))
     dim = d.int(-rank(x), rank(x) - 1)
-    return {"input": x, "dim": dim, "index": d.index(x.shape, x.shape[dim]), "src": d.like(x, values="normal"),
-            "reduce": d.pick("sum", "prod", "mean", "amax", "amin"), "*include_self": d.maybe(0.5, False)}
+    return {
+        "input": x,
+        "dim": dim,
+        "index": d.index(x.shape, x.shape[dim]),
+        "src": d.like(x, values="normal"),
+        "reduce": d.pick("sum", "prod", "mean", "amax", "amin"),
+        "*include_self": d.maybe(0.5, False),
+    }
 
 
 @calls("torch.index_reduce", order=1, tolerance=3)
@@ -411,8 +450,14 @@ def index_reduce(d):
     n = d.int(1, 4)
     shape = list(x.shape)
     shape[dim] = n
-    return {"input": x, "dim": dim, "index": d.index((n,), x.shape[dim]), "source": d.like(x, shape=tuple(shape)),
-            "reduce": d.pick("prod", "mean", "amax", "amin"), "*include_self": d.maybe(0.5, False)}
+    return {
+        "input": x,
+        "dim": dim,
+        "index": d.index((n,), x.shape[dim]),
+        "source": d.like(x, shape=tuple(shape)),
+        "reduce": d.pick("prod", "mean", "amax", "amin"),
+        "*include_self": d.maybe(0.5, False),
+    }
 
 
 @calls("torch.index_add torch.index_copy torch.index_fill", weight=1.5)
@@ -425,8 +470,13 @@ def index_writes(d):
         return {"input": x, "dim": dim, "index": index, "value": d.number()}
     shape = list(x.shape)
     shape[dim] = n
-    return {"input": x, "dim": dim, "index": index, "source": d.like(x, shape=tuple(shape)),
-            **({"*alpha": d.maybe(0.3, d.pick(2, -1))} if d.name == "index_add" else {})}
+    return {
+        "input": x,
+        "dim": dim,
+        "index": index,
+        "source": d.like(x, shape=tuple(shape)),
+        **({"*alpha": d.maybe(0.3, d.pick(2, -1))} if d.name == "index_add" else {}),
+    }
 
 
 @calls("torch.index_put")
@@ -444,8 +494,11 @@ def flat_places(d):
     for k in x.shape:
         n *= k
     index = d.index((2, 2)[: d.int(0, 2)] if d.name == "take" else (1,), n)
-    return {"input": x, "index": index, **({"source": d.like(x, shape=(1,)), "accumulate": d.maybe(0.5, True)}
-                                           if d.name == "put" else {})}
+    return {
+        "input": x,
+        "index": index,
+        **({"source": d.like(x, shape=(1,)), "accumulate": d.maybe(0.5, True)} if d.name == "put" else {}),
+    }
 
 
 @calls("torch.nonzero", ("function", "method"), order=0)
@@ -482,8 +535,7 @@ def sort(d):
 
 
 def sorted_stably(lib, x, dim, descending):
-    return (lib.sort(x, dim=dim, descending=descending, stable=True),
-            lib.argsort(x, dim=dim, descending=descending, stable=True))
+    return (lib.sort(x, dim=dim, descending=descending, stable=True), lib.argsort(x, dim=dim, descending=descending, stable=True))
 
 
 @calls(sorted_stably)
@@ -495,21 +547,31 @@ def stable(d):
 @calls("torch.topk torch.kthvalue")
 def topk(d):
     x = d.tensor(d.full_shape(0, 3), "ffi", "distinct", plain=d.chance(0.5))
-    x = dataclasses.replace(x, layout=("contiguous",)) if x.layout[0] == "expanded" else x      # no equal elements
+    x = dataclasses.replace(x, layout=("contiguous",)) if x.layout[0] == "expanded" else x  # no equal elements
     dim = d.maybe(0.7, d.int(-max(rank(x), 1), max(rank(x), 1) - 1))
     n = x.shape[dim] if dim is not OMIT and x.shape else x.shape[-1] if x.shape else 1
     if d.name == "kthvalue":
         return {"input": x, "k": d.int(1, n), "dim": dim, "keepdim": d.maybe(0.5, True)}
-    return {"input": x, "k": d.int(0, n + d.chance(0.05)), "dim": dim, "largest": d.maybe(0.5, False),
-            "sorted": d.maybe(0.2, True)}
+    return {
+        "input": x,
+        "k": d.int(0, n + d.chance(0.05)),
+        "dim": dim,
+        "largest": d.maybe(0.5, False),
+        "sorted": d.maybe(0.2, True),
+    }
 
 
 @calls("torch.unique torch.unique_consecutive", ("function", "method"), order=0)
 def unique(d):
     x = d.tensor(d.shape(0, 2), "ifb", "normal")
     names = ("sorted",) * (d.name == "unique")
-    return {"input": x, **{k: d.maybe(0.3, True) for k in names}, "*return_inverse": d.maybe(0.5, True),
-            "*return_counts": d.maybe(0.5, True), "*dim": d.maybe(0.3, 0) if x.shape else OMIT}
+    return {
+        "input": x,
+        **{k: d.maybe(0.3, True) for k in names},
+        "*return_inverse": d.maybe(0.5, True),
+        "*return_counts": d.maybe(0.5, True),
+        "*dim": d.maybe(0.3, 0) if x.shape else OMIT,
+    }
 
 
 def ascending(d, shape):
@@ -522,15 +584,19 @@ def searchsorted(d):
     if d.name == "bucketize":
         return {"input": d.tensor(d.shape(), "fi"), "boundaries": ascending(d, (3,)), "*right": d.maybe(0.5, True)}
     edges = ascending(d, shape)
-    return {"sorted_sequence": edges, "input": d.pick(1.0, 0.5) if len(shape) == 1 and d.chance(0.3) else
-            d.tensor((*shape[:-1], d.size()), dtype="float32", grad=False), "*right": d.maybe(0.5, True),
-            "*out_int32": d.maybe(0.3, True)}
+    return {
+        "sorted_sequence": edges,
+        "input": d.pick(1.0, 0.5)
+        if len(shape) == 1 and d.chance(0.3)
+        else d.tensor((*shape[:-1], d.size()), dtype="float32", grad=False),
+        "*right": d.maybe(0.5, True),
+        "*out_int32": d.maybe(0.3, True),
+    }
 
 
 @calls("torch.isin", ("function",), order=0)
 def isin(d):
-    return {"elements": d.tensor(kinds="if"), "/test": d.pick(2, d.tensor(kinds="if")),
-            "*invert": d.maybe(0.4, True)}
+    return {"elements": d.tensor(kinds="if"), "/test": d.pick(2, d.tensor(kinds="if")), "*invert": d.maybe(0.4, True)}
 
 
 @calls("torch.bincount", order=0)
@@ -541,8 +607,12 @@ def bincount(d):
 
 @calls("torch.histc", order=0)
 def histc(d):
-    return {"input": d.tensor(values="normal", dtype=d.pick("float32", "float64")), "bins": d.maybe(0.5, d.int(1, 6)),
-            "min": d.maybe(0.5, -2), "max": d.maybe(0.5, 2)}
+    return {
+        "input": d.tensor(values="normal", dtype=d.pick("float32", "float64")),
+        "bins": d.maybe(0.5, d.int(1, 6)),
+        "min": d.maybe(0.5, -2),
+        "max": d.maybe(0.5, 2),
+    }
 
 
 # -- creation
@@ -554,20 +624,40 @@ def created(lib, name, arguments, options):
 
 @calls(created, order=0, strides=True, weight=4)
 def creation(d):
-    name = d.pick("zeros", "ones", "full", "arange", "linspace", "logspace", "eye", "tril_indices", "triu_indices",
-                  "hann_window", "hamming_window", "blackman_window", "bartlett_window", "scalar_tensor", "vander",
-                  "kaiser_window")
+    name = d.pick(
+        "zeros",
+        "ones",
+        "full",
+        "arange",
+        "linspace",
+        "logspace",
+        "eye",
+        "tril_indices",
+        "triu_indices",
+        "hann_window",
+        "hamming_window",
+        "blackman_window",
+        "bartlett_window",
+        "scalar_tensor",
+        "vander",
+        "kaiser_window",
+    )
     kind = {"dtype": Type(d.pick(*EVERY))} if d.chance(0.4) else {}
     if "indices" in name:
         return {"/n": name, "/a": (d.int(0, 4), d.int(0, 4), d.int(-2, 2)), "/o": {}}
     if "window" in name:
         kind = {"dtype": Type(d.pick("float32", "float64"))} if kind else {}
         return {"/n": name, "/a": (d.int(0, 6), *d.pick((), (False,))), "/o": kind}
-    if name == "arange" and kind:               # below zero, what unsigned types hold is not defined
+    if name == "arange" and kind:  # below zero, what unsigned types hold is not defined
         kind = {"dtype": Type(d.pick(*(k for k in EVERY if k != "uint8")))}
     numbers = [d.pick(d.int(-3, 6), d.int(-3, 6) / 2) for _ in range(3)]
-    arguments = {"full": lambda: (d.shape(), d.number()), "arange": lambda: tuple(numbers[: d.int(1, 3)]),
-                 "linspace": lambda: (*numbers[:2], d.int(0, 5)), "logspace": lambda: (*numbers[:2], d.int(0, 5)),
-                 "eye": lambda: tuple(d.int(0, 4) for _ in range(d.int(1, 2))), "scalar_tensor": lambda: (d.number(),),
-                 "vander": lambda: (d.tensor((d.size(),), "fi"),)}.get(name, lambda: (d.shape(),))()
+    arguments = {
+        "full": lambda: (d.shape(), d.number()),
+        "arange": lambda: tuple(numbers[: d.int(1, 3)]),
+        "linspace": lambda: (*numbers[:2], d.int(0, 5)),
+        "logspace": lambda: (*numbers[:2], d.int(0, 5)),
+        "eye": lambda: tuple(d.int(0, 4) for _ in range(d.int(1, 2))),
+        "scalar_tensor": lambda: (d.number(),),
+        "vander": lambda: (d.tensor((d.size(),), "fi"),),
+    }.get(name, lambda: (d.shape(),))()
     return {"/n": name, "/a": arguments, "/o": kind if name != "vander" else {}}

@@ -32,8 +32,9 @@ def parsed(text):
     return {names: re.sub(r"(?<![\w.])layer\(", "r = layer(", "\n".join(lines)) for names, lines in programs.items()}
 
 
-PROGRAMS = {names: source for part in (listed_layers, listed_tensors, listed_training)
-            for names, source in parsed(part.TEXT).items()}
+PROGRAMS = {
+    names: source for part in (listed_layers, listed_tensors, listed_training) for names, source in parsed(part.TEXT).items()
+}
 
 
 def spoken(name, source):
@@ -48,11 +49,31 @@ class Tools:
     def __init__(self, t, folder, compiled):
         self.t, self.compiled = t, compiled
         self.scope = dict(
-            t=t, nn=t.nn, F=t.nn.functional, S=importlib.import_module(t.__name__ + ".optim.lr_scheduler"), np=np, os=os,
-            inspect=inspect, importlib=importlib, FOLDER=folder, X=self.filled(3, 4), Y=self.filled(3, 4, salt=1),
-            I=t.arange(12).reshape(3, 4) * 5 % 7, LABELS=t.tensor([2, 1, 3]), IMAGE4=self.filled(2, 4, 5, 5),
-            SEQUENCE=self.filled(2, 3, 4), filled=self.filled, fill=self.fill, leaf=self.leaf, layer=self.layer,
-            steps=self.steps, rates=self.rates, initialised=self.initialised, near=near, Net=self.net_class())
+            t=t,
+            nn=t.nn,
+            F=t.nn.functional,
+            S=importlib.import_module(t.__name__ + ".optim.lr_scheduler"),
+            np=np,
+            os=os,
+            inspect=inspect,
+            importlib=importlib,
+            FOLDER=folder,
+            X=self.filled(3, 4),
+            Y=self.filled(3, 4, salt=1),
+            I=t.arange(12).reshape(3, 4) * 5 % 7,
+            LABELS=t.tensor([2, 1, 3]),
+            IMAGE4=self.filled(2, 4, 5, 5),
+            SEQUENCE=self.filled(2, 3, 4),
+            filled=self.filled,
+            fill=self.fill,
+            leaf=self.leaf,
+            layer=self.layer,
+            steps=self.steps,
+            rates=self.rates,
+            initialised=self.initialised,
+            near=near,
+            Net=self.net_class(),
+        )
 
     def filled(self, *shape, salt=0):
         """Numbers in (-1, 1) from integer arithmetic."""
@@ -84,6 +105,7 @@ class Tools:
 
             def forward(self, x):
                 return self.inner(self.first(x))
+
         return Net
 
     def layer(self, module, *inputs):
@@ -156,8 +178,15 @@ def call(t, source, compiled=None):
 def agree(ours, theirs, where="r"):
     """The first difference, or ""."""
     if isinstance(theirs, np.ndarray) and isinstance(ours, np.ndarray):
-        close = ours.shape == theirs.shape and ours.dtype == theirs.dtype and (
-            np.allclose(ours, theirs, 2e-4, 2e-5, equal_nan=True) if theirs.dtype.kind in "fc" else np.array_equal(ours, theirs))
+        close = (
+            ours.shape == theirs.shape
+            and ours.dtype == theirs.dtype
+            and (
+                np.allclose(ours, theirs, 2e-4, 2e-5, equal_nan=True)
+                if theirs.dtype.kind in "fc"
+                else np.array_equal(ours, theirs)
+            )
+        )
         return "" if close else f"{where}:\n{ours}\ntorch\n{theirs}"
     if isinstance(theirs, (list, tuple)) and isinstance(ours, (list, tuple)) and len(ours) == len(theirs):
         return next((d for k, (a, b) in enumerate(zip(ours, theirs)) for d in [agree(a, b, f"{where}[{k}]")] if d), "")

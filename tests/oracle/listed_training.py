@@ -1,5 +1,5 @@
 """Programs for the listed names of training:
-    optimizers, schedules, data, distributions, derivatives (see listed.py for the form)."""
+optimizers, schedules, data, distributions, derivatives (see listed.py for the form)."""
 
 TEXT = """
 torch.optim.SGD torch.optim.Optimizer: r = steps(lambda p: t.optim.SGD(p, 0.1, momentum=0.9, nesterov=True, weight_decay=0.01))

@@ -37,7 +37,7 @@ def convolution(F, x, w, b):
 
 # the layer and the shape of its weight for so many channels
 LAYERS = [(batch_norm, lambda c: (c,)), (group_norm, lambda c: (c,)), (convolution, lambda c: (c, c, 3, 3))]
-LIMITS = {"out": 1.1, "gradient of x": 1.15, "gradient of the weight": 1.25}      # few numbers, so a larger spread
+LIMITS = {"out": 1.1, "gradient of x": 1.15, "gradient of the weight": 1.25}  # few numbers, so a larger spread
 
 
 def drawn(weight, offset):

@@ -16,7 +16,7 @@ from tests.inductor.callers import SAVED_LESS, TOLERANCE, difference, observe
 
 COUNT = int(os.environ.get("CALLERS", 60))
 SEED = int(os.environ.get("CALLERS_SEED", 0)) * 10**6
-DRAWN = ("uniform_", "normal_", "bernoulli_")            # other numbers than PyTorch's are meant
+DRAWN = ("uniform_", "normal_", "bernoulli_")  # other numbers than PyTorch's are meant
 # changes of a tensor's own geometry or history: what its base and its views tell afterwards differs in known corners
 GEOMETRY = (".t_()", ".unsqueeze_(", ".resize_(", ".set_(", ".requires_grad_()", ".detach_()")
 

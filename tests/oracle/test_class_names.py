@@ -16,19 +16,33 @@ OF_PYTHON = {"__slots__", "__weakref__", "__dict__", "__module__", "__constants_
 KNOWN = {
     "nn.Module": {"summary"},
     "utils.data.DataLoader": {"_iterator"},
-    **dict.fromkeys(("nn.RNNBase", "nn.RNN", "nn.GRU", "nn.LSTM"), {"_flat_weights", "_flat_weights_names", "get_expected_cell_size"}),
+    **dict.fromkeys(
+        ("nn.RNNBase", "nn.RNN", "nn.GRU", "nn.LSTM"), {"_flat_weights", "_flat_weights_names", "get_expected_cell_size"}
+    ),
     **dict.fromkeys(("nn.RNNCellBase", "nn.RNNCell", "nn.GRUCell", "nn.LSTMCell"), {"mode"}),
-    **{f"optim.{name}": {"decoupled"} for name in "ASGD Adadelta Adafactor Adagrad Adamax Muon NAdam RAdam RMSprop Rprop SparseAdam".split()},
-    **{f"distributions.{name}": {"_param"} for name in
-       "Bernoulli Binomial Categorical ContinuousBernoulli Geometric NegativeBinomial".split()},
+    **{
+        f"optim.{name}": {"decoupled"}
+        for name in "ASGD Adadelta Adafactor Adagrad Adamax Muon NAdam RAdam RMSprop Rprop SparseAdam".split()
+    },
+    **{
+        f"distributions.{name}": {"_param"}
+        for name in "Bernoulli Binomial Categorical ContinuousBernoulli Geometric NegativeBinomial".split()
+    },
     "distributions.Geometric": {"_param", "param_shape"},
     **dict.fromkeys(("distributions.HalfCauchy", "distributions.HalfNormal"), {"symmetric"}),
     **dict.fromkeys(("autograd.enable_grad", "autograd.no_grad"), {"mode"}),
-    **dict.fromkeys(("autograd.detect_anomaly", "autograd.set_detect_anomaly"), {"__call__", "clone"}),      # decorators, too
+    **dict.fromkeys(("autograd.detect_anomaly", "autograd.set_detect_anomaly"), {"__call__", "clone"}),  # decorators, too
     "optim.lr_scheduler.ReduceLROnPlateau": {"is_better"},
 }
-EVERYWHERE = {"summary", "codomain", "domain", "_parameters", "_generator",      # (of Module, Transform, Distribution, modes)
-              "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"}         # (of Optimizer: annotations in PyTorch)
+EVERYWHERE = {
+    "summary",
+    "codomain",
+    "domain",
+    "_parameters",
+    "_generator",  # (of Module, Transform, Distribution, modes)
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+}  # (of Optimizer: annotations in PyTorch)
 
 
 def found(root, path):
@@ -53,9 +67,12 @@ def classes():
 def extra(path):
     ours, theirs = found(flambeau, path), found(torch, path)
     if issubclass(ours, flambeau.Tensor):
-        return set()                                    # its slots are named where C++ reads them
-    return {name for name in set(dir(ours)) - set(dir(theirs)) - OF_PYTHON - EVERYWHERE - KNOWN.get(path, set())
-            if not name.startswith(OURS)}
+        return set()  # its slots are named where C++ reads them
+    return {
+        name
+        for name in set(dir(ours)) - set(dir(theirs)) - OF_PYTHON - EVERYWHERE - KNOWN.get(path, set())
+        if not name.startswith(OURS)
+    }
 
 
 def test_no_name_of_ours_on_classes_of_theirs():

@@ -19,11 +19,14 @@ def draw(r, channels, size):
         if r.random() < 0.2:
             groups, o = c, c * int(r.integers(1, 3))
         sizes, kernel, stride, dilation, padding = (
-            tuple(map(int, r.integers(low, high, n))) for low, high in ((1, size if n < 3 else 8), (1, 5), (1, 4), (1, 3), (0, 4)))
+            tuple(map(int, r.integers(low, high, n))) for low, high in ((1, size if n < 3 else 8), (1, 5), (1, 4), (1, 3), (0, 4))
+        )
         extra = tuple(int(r.integers(0, max(s, d))) if transposed else 0 for s, d in zip(stride, dilation))
         spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel)]
-        made = [(m - 1) * s - 2 * p + span + e if transposed else m + 2 * p - span + 1
-                for m, s, p, span, e in zip(sizes, stride, padding, spans, extra)]
+        made = [
+            (m - 1) * s - 2 * p + span + e if transposed else m + 2 * p - span + 1
+            for m, s, p, span, e in zip(sizes, stride, padding, spans, extra)
+        ]
         if min(made) >= 1:
             return n, transposed, (int(r.integers(1, 4)), c, *sizes), o, groups, kernel, stride, padding, dilation, extra
 
@@ -34,7 +37,8 @@ def run(lib, function, case, arrays, dtype, last):
     given = x.to(memory_format=lib.channels_last) if last else x
     kw = {"output_padding": extra} if transposed else {}
     out = getattr(function, f"conv{'_transpose' * transposed}{n}d")(
-        given, *rest, stride=stride, padding=padding, dilation=dilation, groups=groups, **kw)
+        given, *rest, stride=stride, padding=padding, dilation=dilation, groups=groups, **kw
+    )
     weights = np.cos(np.arange(out.numel())).reshape(tuple(out.shape))
     (out * lib.tensor(weights, dtype=out.dtype)).sum().backward()
     return [out.detach(), *(t.grad for t in (x, *rest))]
@@ -55,7 +59,8 @@ def test_drawn_calls(seed, channels, size):
         for a, b in zip(ours, theirs, strict=True):
             assert tuple(a.shape) == tuple(b.shape), case
             scale = max(1.0, b.abs().max().item())
-            np.testing.assert_allclose(a.double().numpy() / scale, b.double().numpy() / scale, rtol=0, atol=TOLERANCE[dtype],
-                                       err_msg=f"{case} {dtype}")
+            np.testing.assert_allclose(
+                a.double().numpy() / scale, b.double().numpy() / scale, rtol=0, atol=TOLERANCE[dtype], err_msg=f"{case} {dtype}"
+            )
         strides = [[s for s, m in zip(t.stride(), t.shape) if m > 1] for t in (ours[0], theirs[0])]
         assert strides[0] == strides[1] or n != 2, (case, last)

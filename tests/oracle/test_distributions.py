@@ -16,8 +16,14 @@ W, D = RNG.standard_normal((2, 3, 2)), RNG.uniform(0.5, 2.0, (2, 3))
 V = (lambda x: x @ np.swapaxes(x, -1, -2) + np.eye(3))(RNG.standard_normal((2, 3, 3)))
 
 DISTRIBUTIONS = {
-    "ContinuousBernoulli": (Q,), "GeneralizedPareto": (R.astype("float32"), P.astype("float32"), C), "InverseGamma": (P + 2, P), "LogisticNormal": (R, P),
-    "LowRankMultivariateNormal": (R, W, D), "Wishart": (np.array([4.5, 6.0]), V), "LKJCholesky": (3, P[0])}
+    "ContinuousBernoulli": (Q,),
+    "GeneralizedPareto": (R.astype("float32"), P.astype("float32"), C),
+    "InverseGamma": (P + 2, P),
+    "LogisticNormal": (R, P),
+    "LowRankMultivariateNormal": (R, W, D),
+    "Wishart": (np.array([4.5, 6.0]), V),
+    "LKJCholesky": (3, P[0]),
+}
 
 
 def made(library, name, given=None, **kw):
@@ -46,14 +52,24 @@ def test_formulas(name):
         warnings.simplefilter("ignore")
         values = made(torch, name)[0].sample((4,)).numpy()
     middle = RNG.uniform(0.1, 0.9, (4, 2, 3)).astype(values.dtype)
-    asked = {"log_prob": lambda d, L: d.log_prob(L.tensor(values)), "cdf": lambda d, L: d.cdf(L.tensor(values)).detach(),
-             "icdf": lambda d, L: d.icdf(L.tensor(middle)), "entropy": lambda d, L: d.entropy(), "batch": lambda d, L: d.batch_shape,
-             "event": lambda d, L: d.event_shape, "sample": lambda d, L: d.sample((2,)).shape, "mean": lambda d, L: d.mean,
-             "expand": lambda d, L: d.expand((4, *d.batch_shape)).sample().shape,
-             "expanded": lambda d, L: d.expand((4, *d.batch_shape)).log_prob(L.tensor(values)),
-             "variance": lambda d, L: d.variance, "mode": lambda d, L: d.mode, "stddev": lambda d, L: d.stddev,
-             "covariance": lambda d, L: d.covariance_matrix, "precision": lambda d, L: d.precision_matrix,
-             "factor": lambda d, L: d.scale_tril}
+    asked = {
+        "log_prob": lambda d, L: d.log_prob(L.tensor(values)),
+        "cdf": lambda d, L: d.cdf(L.tensor(values)).detach(),
+        "icdf": lambda d, L: d.icdf(L.tensor(middle)),
+        "entropy": lambda d, L: d.entropy(),
+        "batch": lambda d, L: d.batch_shape,
+        "event": lambda d, L: d.event_shape,
+        "sample": lambda d, L: d.sample((2,)).shape,
+        "mean": lambda d, L: d.mean,
+        "expand": lambda d, L: d.expand((4, *d.batch_shape)).sample().shape,
+        "expanded": lambda d, L: d.expand((4, *d.batch_shape)).log_prob(L.tensor(values)),
+        "variance": lambda d, L: d.variance,
+        "mode": lambda d, L: d.mode,
+        "stddev": lambda d, L: d.stddev,
+        "covariance": lambda d, L: d.covariance_matrix,
+        "precision": lambda d, L: d.precision_matrix,
+        "factor": lambda d, L: d.scale_tril,
+    }
     for what, ask in asked.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -75,7 +91,7 @@ def test_draws_have_the_moments(name):
     if name == "LKJCholesky":
         matrix = drawn @ drawn.mT
         assert flambeau.allclose(matrix.diagonal(dim1=-2, dim2=-1), flambeau.ones(count, 3, 3, dtype=matrix.dtype))
-        c = d.concentration.detach()                    # each entry is 2 Beta(c + 1/2, c + 1/2) - 1
+        c = d.concentration.detach()  # each entry is 2 Beta(c + 1/2, c + 1/2) - 1
         assert matrix.mean(0).sub(flambeau.eye(3)).abs().max() < 0.06
         assert (matrix[..., 2, 0].var(0) - 1 / (2 * c + 2)).abs().max() < 0.03
     elif name == "LogisticNormal":
@@ -91,42 +107,75 @@ def test_draws_have_the_moments(name):
 
 def test_generalized_pareto_without_a_shape_is_exponential():
     c = flambeau.tensor([0.0, 1e-4], dtype=flambeau.float64, requires_grad=True)
-    d, x = flambeau.distributions.GeneralizedPareto(flambeau.tensor(1.0).double(), flambeau.tensor(2.0).double(), c), flambeau.tensor(4.0).double()
+    d, x = (
+        flambeau.distributions.GeneralizedPareto(flambeau.tensor(1.0).double(), flambeau.tensor(2.0).double(), c),
+        flambeau.tensor(4.0).double(),
+    )
     assert abs(d.log_prob(x)[0] - flambeau.distributions.Exponential(flambeau.tensor(0.5).double()).log_prob(x - 1)) < 1e-12
     for value in (d.log_prob(x), d.icdf(flambeau.tensor(0.7).double())):
         at_zero, near = flambeau.autograd.grad(value.sum(), c)[0].tolist()
         assert abs(at_zero - near) < 1e-3 and abs(near) > 0.1
 
 
-PAIRS = [("ContinuousBernoulli", (Q,), "ContinuousBernoulli", (1 - Q,)), ("Beta", (P, D), "ContinuousBernoulli", (Q,)),
-         ("ContinuousBernoulli", (Q,), "Pareto", (P, D)), ("ContinuousBernoulli", (Q,), "Exponential", (P,)),
-         ("ContinuousBernoulli", (Q,), "Normal", (R, P)), ("ContinuousBernoulli", (Q,), "Uniform", (-P, P + 0.2)),
-         ("Uniform", (Q / 2, Q), "ContinuousBernoulli", (Q,)), ("Uniform", (R, R + 1), "ContinuousBernoulli", (Q,)),
-         *((name, args, "ContinuousBernoulli", (Q,)) for name, args in (
-             ("Exponential", (P,)), ("Gamma", (P, D)), ("Gumbel", (R, P)), ("Laplace", (R, P)), ("Normal", (R, P)), ("Pareto", (P, D)))),
-         ("LowRankMultivariateNormal", (R, W, D), "LowRankMultivariateNormal", (R * 2, W + 1, D * 2)),
-         ("LowRankMultivariateNormal", (R, W, D), "MultivariateNormal", (R * 2, V)),
-         ("MultivariateNormal", (R, V), "LowRankMultivariateNormal", (R * 2, W, D)),
-         ("MultivariateNormal", (R, V), "MultivariateNormal", (R * 2, V + np.eye(3)))]
+PAIRS = [
+    ("ContinuousBernoulli", (Q,), "ContinuousBernoulli", (1 - Q,)),
+    ("Beta", (P, D), "ContinuousBernoulli", (Q,)),
+    ("ContinuousBernoulli", (Q,), "Pareto", (P, D)),
+    ("ContinuousBernoulli", (Q,), "Exponential", (P,)),
+    ("ContinuousBernoulli", (Q,), "Normal", (R, P)),
+    ("ContinuousBernoulli", (Q,), "Uniform", (-P, P + 0.2)),
+    ("Uniform", (Q / 2, Q), "ContinuousBernoulli", (Q,)),
+    ("Uniform", (R, R + 1), "ContinuousBernoulli", (Q,)),
+    *(
+        (name, args, "ContinuousBernoulli", (Q,))
+        for name, args in (
+            ("Exponential", (P,)),
+            ("Gamma", (P, D)),
+            ("Gumbel", (R, P)),
+            ("Laplace", (R, P)),
+            ("Normal", (R, P)),
+            ("Pareto", (P, D)),
+        )
+    ),
+    ("LowRankMultivariateNormal", (R, W, D), "LowRankMultivariateNormal", (R * 2, W + 1, D * 2)),
+    ("LowRankMultivariateNormal", (R, W, D), "MultivariateNormal", (R * 2, V)),
+    ("MultivariateNormal", (R, V), "LowRankMultivariateNormal", (R * 2, W, D)),
+    ("MultivariateNormal", (R, V), "MultivariateNormal", (R * 2, V + np.eye(3))),
+]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0]}-{pair[2]}")
 def test_divergences(pair):
-    a, b = (library.distributions.kl_divergence(made(library, pair[0], pair[1])[0], made(library, pair[2], pair[3])[0]).detach().numpy()
-            for library in (flambeau, torch))
+    a, b = (
+        library.distributions.kl_divergence(made(library, pair[0], pair[1])[0], made(library, pair[2], pair[3])[0])
+        .detach()
+        .numpy()
+        for library in (flambeau, torch)
+    )
     np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
 
 
 CONSTRAINTS = {
-    "real": (lambda c: c.real, (3,)), "positive": (lambda c: c.positive, (3,)), "nonnegative": (lambda c: c.nonnegative, (3,)),
-    "greater": (lambda c: c.greater_than(2.0), (3,)), "at least": (lambda c: c.greater_than_eq(-1.0), (3,)),
-    "less": (lambda c: c.less_than(3.0), (3,)), "unit": (lambda c: c.unit_interval, (3,)),
-    "interval": (lambda c: c.interval(1.0, 3.0), (3,)), "half open": (lambda c: c.half_open_interval(1.0, 3.0), (3,)),
-    "simplex": (lambda c: c.simplex, (3,)), "corr": (lambda c: c.corr_cholesky, (3,)), "vector": (lambda c: c.real_vector, (3,)),
-    "lower": (lambda c: c.lower_cholesky, (3, 3)), "definite": (lambda c: c.positive_definite, (3, 3)),
-    "semidefinite": (lambda c: c.positive_semidefinite, (3, 3)), "events": (lambda c: c.independent(c.positive, 1), (3,)),
-    "cat": (lambda c: c.cat([c.positive, c.real], -1, [1, 2]), (3,)), "stack": (lambda c: c.stack([c.positive, c.unit_interval], -1), (2,)),
-    "triangular": (lambda c: c.lower_triangular, (3, 3))}
+    "real": (lambda c: c.real, (3,)),
+    "positive": (lambda c: c.positive, (3,)),
+    "nonnegative": (lambda c: c.nonnegative, (3,)),
+    "greater": (lambda c: c.greater_than(2.0), (3,)),
+    "at least": (lambda c: c.greater_than_eq(-1.0), (3,)),
+    "less": (lambda c: c.less_than(3.0), (3,)),
+    "unit": (lambda c: c.unit_interval, (3,)),
+    "interval": (lambda c: c.interval(1.0, 3.0), (3,)),
+    "half open": (lambda c: c.half_open_interval(1.0, 3.0), (3,)),
+    "simplex": (lambda c: c.simplex, (3,)),
+    "corr": (lambda c: c.corr_cholesky, (3,)),
+    "vector": (lambda c: c.real_vector, (3,)),
+    "lower": (lambda c: c.lower_cholesky, (3, 3)),
+    "definite": (lambda c: c.positive_definite, (3, 3)),
+    "semidefinite": (lambda c: c.positive_semidefinite, (3, 3)),
+    "events": (lambda c: c.independent(c.positive, 1), (3,)),
+    "cat": (lambda c: c.cat([c.positive, c.real], -1, [1, 2]), (3,)),
+    "stack": (lambda c: c.stack([c.positive, c.unit_interval], -1), (2,)),
+    "triangular": (lambda c: c.lower_triangular, (3, 3)),
+}
 
 
 @pytest.mark.parametrize("name", CONSTRAINTS)
@@ -163,6 +212,7 @@ def test_registries_take_more():
     @registry.register(c.simplex)
     def _(constraint):
         return "found"
+
     assert registry(c.simplex) == "found" and "register" in dir(registry)
     with pytest.raises(TypeError, match="either a Constraint subclass or instance"):
         registry.register(3, 4)
@@ -170,12 +220,19 @@ def test_registries_take_more():
         registry(c.real)
 
 
-BAD = [lambda d, t: d.LKJCholesky(1), lambda d, t: d.Wishart(t(1.0), t(np.eye(3))), lambda d, t: d.Wishart(t(5.0)),
-       lambda d, t: d.Wishart(t(5.0), t(np.ones(3))), lambda d, t: d.LowRankMultivariateNormal(t(0.0), t(W[0]), t(D[0])),
-       lambda d, t: d.LowRankMultivariateNormal(t(R[0]), t(D[0]), t(D[0])),
-       lambda d, t: d.LowRankMultivariateNormal(t(R[0]), t(np.ones((4, 2))), t(D[0])),
-       lambda d, t: d.LowRankMultivariateNormal(t(R[0]), t(W[0]), t(np.ones(4))), lambda d, t: d.ContinuousBernoulli(),
-       lambda d, t: d.GeneralizedPareto(t(0.0), t(1.0), t(0.2)).log_prob(t(-1.0)), lambda d, t: d.InverseGamma(t(-1.0), t(1.0))]
+BAD = [
+    lambda d, t: d.LKJCholesky(1),
+    lambda d, t: d.Wishart(t(1.0), t(np.eye(3))),
+    lambda d, t: d.Wishart(t(5.0)),
+    lambda d, t: d.Wishart(t(5.0), t(np.ones(3))),
+    lambda d, t: d.LowRankMultivariateNormal(t(0.0), t(W[0]), t(D[0])),
+    lambda d, t: d.LowRankMultivariateNormal(t(R[0]), t(D[0]), t(D[0])),
+    lambda d, t: d.LowRankMultivariateNormal(t(R[0]), t(np.ones((4, 2))), t(D[0])),
+    lambda d, t: d.LowRankMultivariateNormal(t(R[0]), t(W[0]), t(np.ones(4))),
+    lambda d, t: d.ContinuousBernoulli(),
+    lambda d, t: d.GeneralizedPareto(t(0.0), t(1.0), t(0.2)).log_prob(t(-1.0)),
+    lambda d, t: d.InverseGamma(t(-1.0), t(1.0)),
+]
 
 
 @pytest.mark.parametrize("number", range(len(BAD)))

@@ -31,7 +31,11 @@ BATCH = 30
 def drawn(part):
     """The cases of a part: entries in turn, those of elements, reductions and losses before others if there are few."""
     names = [name for k, name in enumerate(TABLE) if k % PARTS == part]
-    return [(name, SEED + k // len(names)) for k in range(part, part + max(len(names), CASES // PARTS)) for name in [names[k % len(names)]]]
+    return [
+        (name, SEED + k // len(names))
+        for k in range(part, part + max(len(names), CASES // PARTS))
+        for name in [names[k % len(names)]]
+    ]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -48,8 +52,20 @@ def test_calls(part):
 
 
 # edges that training meets, and their neighbours: always drawn
-ALWAYS = ("F.binary_cross_entropy", "torch.norm", "linalg.vector_norm", "torch.std", "F.normalize", "torch.cosine_similarity",
-          "F.pairwise_distance", "F.huber_loss", "F.smooth_l1_loss", "F.threshold", "torch.logit", "torch.addcmul")
+ALWAYS = (
+    "F.binary_cross_entropy",
+    "torch.norm",
+    "linalg.vector_norm",
+    "torch.std",
+    "F.normalize",
+    "torch.cosine_similarity",
+    "F.pairwise_distance",
+    "F.huber_loss",
+    "F.smooth_l1_loss",
+    "F.threshold",
+    "torch.logit",
+    "torch.addcmul",
+)
 
 
 @pytest.mark.parametrize("name", ALWAYS)
@@ -65,25 +81,62 @@ def test_edges_of_training(name):
 @pytest.mark.parametrize("fault", ["certain_answers_without_gradient", "norms_of_halves_in_halves", "far_errors_without_slope"])
 def test_the_net_bites(fault):
     """With a mend taken back, in a process of its own."""
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-x", "-p", "no:cacheprovider", "--fault", fault, __file__, "-k",
-               "edges_of_training"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "--fault",
+        fault,
+        __file__,
+        "-k",
+        "edges_of_training",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=pathlib.Path(__file__).parents[2])
     assert done.returncode == 1 and "AssertionError" in done.stdout, done.stdout[-2000:]
 
 
 # nn.functional's functions that no entry calls -> why
 UNLISTED = {
-    "alpha_dropout": "draws", "dropout": "draws", "dropout1d": "draws", "dropout2d": "draws", "dropout3d": "draws",
-    "feature_alpha_dropout": "draws", "fractional_max_pool2d": "draws", "fractional_max_pool2d_with_indices": "draws",
-    "fractional_max_pool3d": "draws", "fractional_max_pool3d_with_indices": "draws", "gumbel_softmax": "draws",
-    "adaptive_max_pool1d_with_indices": "an option", "adaptive_max_pool2d_with_indices": "an option",
-    "adaptive_max_pool3d_with_indices": "an option", "max_pool1d_with_indices": "an option", "max_pool2d_with_indices": "an option",
-    "max_pool3d_with_indices": "an option", "max_unpool1d": "max_unpool2d", "max_unpool3d": "max_unpool2d",
-    "celu_": "in place", "elu_": "in place", "hardtanh_": "in place", "leaky_relu_": "in place", "relu_": "in place",
-    "rrelu_": "in place", "selu_": "in place", "threshold_": "in place",
-    "channel_shuffle": "torch.channel_shuffle", "native_channel_shuffle": "torch.channel_shuffle",
-    "grouped_mm": "sizes of groups are data", "multi_head_attention_forward": "nn.MultiheadAttention",
-    "upsample": "interpolate", "upsample_bilinear": "interpolate", "upsample_nearest": "interpolate",
+    "alpha_dropout": "draws",
+    "dropout": "draws",
+    "dropout1d": "draws",
+    "dropout2d": "draws",
+    "dropout3d": "draws",
+    "feature_alpha_dropout": "draws",
+    "fractional_max_pool2d": "draws",
+    "fractional_max_pool2d_with_indices": "draws",
+    "fractional_max_pool3d": "draws",
+    "fractional_max_pool3d_with_indices": "draws",
+    "gumbel_softmax": "draws",
+    "adaptive_max_pool1d_with_indices": "an option",
+    "adaptive_max_pool2d_with_indices": "an option",
+    "adaptive_max_pool3d_with_indices": "an option",
+    "max_pool1d_with_indices": "an option",
+    "max_pool2d_with_indices": "an option",
+    "max_pool3d_with_indices": "an option",
+    "max_unpool1d": "max_unpool2d",
+    "max_unpool3d": "max_unpool2d",
+    "celu_": "in place",
+    "elu_": "in place",
+    "hardtanh_": "in place",
+    "leaky_relu_": "in place",
+    "relu_": "in place",
+    "rrelu_": "in place",
+    "selu_": "in place",
+    "threshold_": "in place",
+    "channel_shuffle": "torch.channel_shuffle",
+    "native_channel_shuffle": "torch.channel_shuffle",
+    "grouped_mm": "sizes of groups are data",
+    "multi_head_attention_forward": "nn.MultiheadAttention",
+    "upsample": "interpolate",
+    "upsample_bilinear": "interpolate",
+    "upsample_nearest": "interpolate",
 }
 
 
@@ -107,7 +160,7 @@ def test_every_kind_of_number_is_drawn():
 def compilable():
     """Cases of functions and methods that work eagerly, in turn over the table."""
     names = [name for name, entry in TABLE.items() if isinstance(entry.call, str) and not name.startswith(("linalg", "fft"))]
-    step = 7                                                # (neighbours in the table are alike)
+    step = 7  # (neighbours in the table are alike)
     order = [names[(k * step) % len(names)] for k in range(len(names))] if len(names) % step else names
     for k in range(10 * COMPILED):
         entry = TABLE[order[k % len(order)]]
@@ -120,7 +173,7 @@ def compilable():
 def test_compiled_is_eager(backend):
     cases = [case for _, case in zip(range(COMPILED), compilable())]
     for k in range(0, len(cases), BATCH):
-        batch = cases[k:k + BATCH]
+        batch = cases[k : k + BATCH]
         if not fuzz_extremes.compiled_differs(flambeau, batch, backend):
             continue
         for case in batch:

@@ -51,9 +51,7 @@ def test_every_type_both_ways(name, legacy):
     theirs = (torch.arange(12).reshape(3, 4) % 5).to(getattr(torch, name))
     same(to_ours(theirs, **kw), theirs)
     ours = fb.tensor(np.arange(12).reshape(3, 4) % 5).to(getattr(fb, name))
-    if not (
-        legacy and name in ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
-    ):  # PyTorch reads no such file
+    if not (legacy and name in ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")):  # PyTorch reads no such file
         same(ours, to_torch(ours, **kw))
 
 
@@ -62,9 +60,7 @@ def test_views_keep_geometry_and_sharing(legacy):
     kw = dict(_use_new_zipfile_serialization=not legacy)
     base = torch.arange(24.0).reshape(4, 6)
     found = to_ours([base, base.t(), base[1:, ::2], base[2], base.view(-1)[5:], base.new_ones(1).expand(3)], **kw)
-    for ours, theirs in zip(
-        found, [base, base.t(), base[1:, ::2], base[2], base.view(-1)[5:], base.new_ones(1).expand(3)]
-    ):
+    for ours, theirs in zip(found, [base, base.t(), base[1:, ::2], base[2], base.view(-1)[5:], base.new_ones(1).expand(3)]):
         same(ours, theirs)
     found[0].fill_(7)
     assert all(bool((t == 7).all()) for t in found[:5])
@@ -123,12 +119,8 @@ def test_optimizer_and_scheduler_states():
     "make",
     [
         lambda lib: lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.ReLU(), lib.nn.Dropout(0.1), lib.nn.LayerNorm(4)),
-        lambda lib: lib.nn.ModuleDict(
-            {"e": lib.nn.Embedding(4, 3), "l": lib.nn.ModuleList([lib.nn.GELU(), lib.nn.Identity()])}
-        ),
-        lambda lib: lib.nn.Sequential(
-            lib.nn.Conv2d(3, 4, 3), lib.nn.BatchNorm2d(4), lib.nn.MaxPool2d(2), lib.nn.Flatten()
-        ),
+        lambda lib: lib.nn.ModuleDict({"e": lib.nn.Embedding(4, 3), "l": lib.nn.ModuleList([lib.nn.GELU(), lib.nn.Identity()])}),
+        lambda lib: lib.nn.Sequential(lib.nn.Conv2d(3, 4, 3), lib.nn.BatchNorm2d(4), lib.nn.MaxPool2d(2), lib.nn.Flatten()),
     ],
 )
 def test_whole_modules_from_torch(make):
@@ -143,9 +135,7 @@ def test_whole_modules_from_torch(make):
     assert repr(mine) == repr(model)
     if isinstance(model, torch.nn.Sequential):
         x = torch.randn(2, 3, 8, 8) if isinstance(model[0], torch.nn.Conv2d) else torch.randn(2, 3)
-        np.testing.assert_allclose(
-            mine(fb.from_numpy(x.numpy())).detach().numpy(), model(x).detach().numpy(), atol=1e-5
-        )
+        np.testing.assert_allclose(mine(fb.from_numpy(x.numpy())).detach().numpy(), model(x).detach().numpy(), atol=1e-5)
 
 
 def test_whole_modules_to_torch():
@@ -284,9 +274,7 @@ def test_dlpack_both_ways():
     for name in ("float32", "bfloat16", "bool", "complex64", "uint16", "float8_e5m2"):
         theirs = torch.ones(2, 3).to(getattr(torch, name)).t()
         ours = fb.from_dlpack(theirs)
-        assert (
-            ours.stride() == (1, 3) and str(ours.dtype) == str(theirs.dtype) and ours.data_ptr() == theirs.data_ptr()
-        )
+        assert ours.stride() == (1, 3) and str(ours.dtype) == str(theirs.dtype) and ours.data_ptr() == theirs.data_ptr()
         back = torch.from_dlpack(ours)
         assert back.data_ptr() == theirs.data_ptr() and back.dtype == theirs.dtype
     a = torch.zeros(3)

@@ -97,6 +97,6 @@ def test_every_record_is_reached():
             available = forms(entry.call)
             for k in range(round(10 * max(entry.weight, 1.0) ** 2.7)):
                 fuzz.run(flambeau, entry.case(k, available))
-    writes = {name for name in OPS if name.endswith("_put")}      # writes through views: in graphs only
-    derived = {op.cache["inplace"].name for op in OPS.values() if "inplace" in op.cache}   # made by whoever asked first
+    writes = {name for name in OPS if name.endswith("_put")}  # writes through views: in graphs only
+    derived = {op.cache["inplace"].name for op in OPS.values() if "inplace" in op.cache}  # made by whoever asked first
     assert OPS.keys() - reached.names - writes - derived == UNREACHED.keys()

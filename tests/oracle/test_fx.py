@@ -143,8 +143,18 @@ def compare(a, b):
 
 
 def rows(graph):
-    return [(n.op, n.name, n.target if isinstance(n.target, str) else n._pretty_print_target(n.target), repr(n.args),
-             repr(n.kwargs), [u.name for u in n.users], sorted(n.meta)) for n in graph.nodes]
+    return [
+        (
+            n.op,
+            n.name,
+            n.target if isinstance(n.target, str) else n._pretty_print_target(n.target),
+            repr(n.args),
+            repr(n.kwargs),
+            [u.name for u in n.users],
+            sorted(n.meta),
+        )
+        for n in graph.nodes
+    ]
 
 
 def inputs_of(space, gm, name):
@@ -165,7 +175,7 @@ def test_a_traced_program_is_pytorchs(both, name):
     assert ours.code == theirs.code
     assert str(ours.graph) == str(theirs.graph)
     if name == "containers":
-        return                                      # a slice of a tensor is no result that runs
+        return  # a slice of a tensor is no result that runs
     if name == "conv":
         ours.load_state_dict({k: space["torch"].from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
     compare(plain(ours(*inputs_of(space, ours, name))), plain(theirs(*inputs_of(other, theirs, name))))
@@ -338,8 +348,17 @@ def test_work_on_graphs_is_pytorchs(both, name):
     told = {}
     for who, space in both.items():
         said = told[who] = []
-        exec(STEPS[name], {**space, "tell": lambda value, said=said: said.append(plain(value)), "attempt": attempt,
-                           "rows": rows, "output": output, "__name__": "fx_program"})
+        exec(
+            STEPS[name],
+            {
+                **space,
+                "tell": lambda value, said=said: said.append(plain(value)),
+                "attempt": attempt,
+                "rows": rows,
+                "output": output,
+                "__name__": "fx_program",
+            },
+        )
     assert len(told["torch"]) == len(told["flambeau"]) > 0
     for ours, theirs in zip(told["flambeau"], told["torch"]):
         compare(ours, theirs)
@@ -371,6 +390,12 @@ def test_every_public_name_is_there():
     for kind in ("Graph", "Node", "GraphModule", "Interpreter", "Transformer", "Tracer", "Proxy"):
         theirs, ours = getattr(torch.fx, kind), getattr(flambeau.fx, kind)
         missing += [f"{kind}.{n}" for n in vars(theirs) if not n.startswith("_") and not hasattr(ours, n)]
-    beyond = {"Graph.create_size_node", "Graph.create_stride_node", "Graph.create_storage_offset_node",
-              "Graph.materialize_symint", "Graph.materialize_symints", "Node.normalized_arguments"}
+    beyond = {
+        "Graph.create_size_node",
+        "Graph.create_stride_node",
+        "Graph.create_storage_offset_node",
+        "Graph.materialize_symint",
+        "Graph.materialize_symints",
+        "Node.normalized_arguments",
+    }
     assert set(missing) <= beyond, set(missing) - beyond

@@ -24,7 +24,7 @@ def difference(program):
     if ours[:2] == theirs[:2] if ours[0] == theirs[0] == "error" else ours == theirs:
         return ""
     if ours[0] == "error" and "too many indices" in ours[2] and ARRAY_MASK.search(str(program)):
-        return ""                           # PyTorch counts an array of truth values as one index and drops one at the end
+        return ""  # PyTorch counts an array of truth values as one index and drops one at the end
     return f"{program}\nhere:    {ours}\nPyTorch: {theirs}"
 
 

@@ -57,15 +57,21 @@ def theirs(names):
 # names without a comparison -> why
 EXCEPTIONS = {
     **dict.fromkeys(("op:to_sparse", "op:sparse_coo_tensor", "op:spmm", "op:_indices"), "sparse tensors are no part of this"),
-    **dict.fromkeys(("op:_make_per_tensor_quantized_tensor", "op:int_repr", "op:q_scale", "op:q_zero_point"),
-                    "there are no quantized tensors"),
-    **dict.fromkeys(("torch.nn.parallel.scatter", "torch.nn.parallel._functions.Scatter", "torch.nn.parallel.parallel_apply"),
-                    "between GPUs: both libraries refuse here"),
+    **dict.fromkeys(
+        ("op:_make_per_tensor_quantized_tensor", "op:int_repr", "op:q_scale", "op:q_zero_point"), "there are no quantized tensors"
+    ),
+    **dict.fromkeys(
+        ("torch.nn.parallel.scatter", "torch.nn.parallel._functions.Scatter", "torch.nn.parallel.parallel_apply"),
+        "between GPUs: both libraries refuse here",
+    ),
     "torch.nested.nested_tensor": "missing",
-    **dict.fromkeys("""torch.nn.rnn.GRU torch.nn.rnn.RNN torch.nn.rnn.LSTM torch.nn.transformer.TransformerEncoderLayer
+    **dict.fromkeys(
+        """torch.nn.rnn.GRU torch.nn.rnn.RNN torch.nn.rnn.LSTM torch.nn.transformer.TransformerEncoderLayer
         torch.nn.transformer.TransformerEncoder torch.nn.container.ModuleList torch.nn.normalization.LayerNorm
         torch.nn.activation.MultiheadAttention torch.nn.dropout.Dropout torch.nn.instancenorm.InstanceNorm2d
-        torch.nn.linear.Linear torch.nn.sparse.Embedding""".split(), "PyTorch 2.13 has them in torch.nn.modules only"),
+        torch.nn.linear.Linear torch.nn.sparse.Embedding""".split(),
+        "PyTorch 2.13 has them in torch.nn.modules only",
+    ),
 }
 
 

@@ -50,12 +50,17 @@ def maker():
 def wanted(maker):
     found = {name: maker.public(sys.modules[name]) for name in maker.walked(torch)}
     assert len(found) > 2000
-    return {name: [each for each in names if not maker.unlisted(name, each, getattr(sys.modules[name], each))] for name, names in found.items()}
+    return {
+        name: [each for each in names if not maker.unlisted(name, each, getattr(sys.modules[name], each))]
+        for name, names in found.items()
+    }
 
 
 def test_all_modules_and_names(wanted, tmp_path):
     (tmp_path / "wanted.json").write_text(json.dumps(wanted))
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LOOK, str(tmp_path / "wanted.json")], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOOK, str(tmp_path / "wanted.json")], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     refused, lacking, counts = json.loads(done.stdout.splitlines()[-1])
     print("modules and names of PyTorch under the alias:", counts)
@@ -65,6 +70,7 @@ def test_all_modules_and_names(wanted, tmp_path):
 def test_the_table_holds_only_what_pytorch_has(wanted, maker):
     """And no name that this package has got since."""
     from flambeau.eager.compat.absent import table
+
     known = {table.inner(name): set(names) for name, names in wanted.items()}
     assert not set(table.lines()) - set(known)
     beyond = {path: sorted(set(table.names(path)) - known[path]) for path in table.lines()}

@@ -125,8 +125,14 @@ case("put", lambda L, x, y: x.put(L.tensor([1, -1, 5]), y[0, :3]), A, B)
 case("put", lambda L, x, y: x.put(L.tensor([1, 1, 5]), y[0, :3], accumulate=True), A, B)
 for _how in ("sum", "prod", "mean", "amax", "amin"):
     for _self in (True, False):
-        case("scatter_reduce", lambda L, x, y, h=_how, s=_self: x.scatter_reduce(
-            1, L.tensor([[0, 0, 1, 3], [2, 2, 2, 1], [3, 0, 0, 0]]), y, h, include_self=s), A, B)
+        case(
+            "scatter_reduce",
+            lambda L, x, y, h=_how, s=_self: x.scatter_reduce(
+                1, L.tensor([[0, 0, 1, 3], [2, 2, 2, 1], [3, 0, 0, 0]]), y, h, include_self=s
+            ),
+            A,
+            B,
+        )
 case("index_reduce", lambda L, x, y: x.index_reduce(0, L.tensor([0, 2, 0]), y, "amax"), A, B)
 case("fill_diagonal_", lambda L, x: (x * 1).fill_diagonal_(7.0), A)
 case("sum_to_size", lambda L, x: x.sum_to_size(1, 4), A)
@@ -147,8 +153,13 @@ case("complex.sum", lambda L, z: (z.sum(), z.mean(0), z.cumsum(0), z.prod()), Z)
 case("complex.vdot", lambda L, z: L.vdot(z[0], z[1]), Z)
 case("complex.index", lambda L, z: (z[1:, ::2], L.cat([z, z * 2]), L.stack([z, z]), z.T.reshape(-1)), Z)
 case("complex.inplace", lambda L, z: _written(z * 1), Z)
-case("complex.rotary", lambda L, x: L.view_as_real(L.view_as_complex(x.reshape(3, 2, 2)) * L.polar(
-    L.ones(2, dtype=x.dtype), L.arange(2, dtype=x.dtype))).flatten(1), A)
+case(
+    "complex.rotary",
+    lambda L, x: L.view_as_real(
+        L.view_as_complex(x.reshape(3, 2, 2)) * L.polar(L.ones(2, dtype=x.dtype), L.arange(2, dtype=x.dtype))
+    ).flatten(1),
+    A,
+)
 
 
 def _written(z):
@@ -169,8 +180,12 @@ case("linalg.solve", lambda L, a, b: L.linalg.solve(a, b), S, normal(3, 2))
 case("linalg.solve", lambda L, a, b: L.linalg.solve(a, b[:, 0]), S, normal(3, 2))
 case("linalg.solve", lambda L, a, b: L.linalg.solve(a, b.T, left=False), S, normal(3, 2))
 case("linalg.solve_triangular", lambda L, a, b: L.linalg.solve_triangular(a, b, upper=True), S, normal(3, 2))
-case("linalg.solve_triangular", lambda L, a, b: L.linalg.solve_triangular(a, b.T, upper=False, left=False,
-                                                                         unitriangular=True), S, normal(3, 2))
+case(
+    "linalg.solve_triangular",
+    lambda L, a, b: L.linalg.solve_triangular(a, b.T, upper=False, left=False, unitriangular=True),
+    S,
+    normal(3, 2),
+)
 case("linalg.qr", lambda L, x: L.linalg.qr(x.T), A)
 case("linalg.qr", lambda L, x: tuple(t.abs() for t in L.linalg.qr(x.detach().T, "complete")), A)
 case("linalg.eigh", lambda L, x: (L.linalg.eigh(x + x.T)[0], L.linalg.eigh(x + x.T)[1] ** 2), S)
@@ -190,8 +205,11 @@ for _ord in (0.5, 1, 2, 3, 0, float("inf"), -float("inf")):
     case("linalg.vector_norm", lambda L, x, o=_ord: L.linalg.vector_norm(x, o, dim=1), A)
 case("linalg.norm", lambda L, x: (L.linalg.norm(x), L.linalg.norm(x, dim=1), L.linalg.norm(x, "nuc"), L.linalg.norm(x, 1)), A)
 case("linalg.vector_norm", lambda L, z: L.linalg.vector_norm(z), Z)
-case("linalg.matrix_power", lambda L, x: (L.linalg.matrix_power(x, 3), L.linalg.matrix_power(x, -2),
-                                          L.linalg.matrix_power(x, 0)), S)
+case(
+    "linalg.matrix_power",
+    lambda L, x: (L.linalg.matrix_power(x, 3), L.linalg.matrix_power(x, -2), L.linalg.matrix_power(x, 0)),
+    S,
+)
 case("linalg.multi_dot", lambda L, x, y: L.linalg.multi_dot([x, y.T, x, y[0]]), A, B)
 case("linalg.vecdot", lambda L, x, y: L.linalg.vecdot(x, y), A, B)
 case("linalg.vander", lambda L, x: L.linalg.vander(x, N=3), V)
@@ -213,8 +231,16 @@ case("fft.irfft", lambda L, z: L.fft.irfft(z, 5), Z)
 case("fft.fftfreq", lambda L: (L.fft.fftfreq(6, 0.5), L.fft.rfftfreq(7)))
 case("fft.fftshift", lambda L, x: (L.fft.fftshift(x), L.fft.ifftshift(x, dim=1)), A)
 case("stft", lambda L, x: L.stft(x, 16, 4, window=L.hann_window(16, dtype=x.dtype), return_complex=True), normal(2, 64))
-case("istft", lambda L, x: L.istft(L.stft(x, 16, 4, window=L.hann_window(16, dtype=x.dtype), return_complex=True), 16, 4,
-                                   window=L.hann_window(16, dtype=x.dtype)), normal(2, 64))
+case(
+    "istft",
+    lambda L, x: L.istft(
+        L.stft(x, 16, 4, window=L.hann_window(16, dtype=x.dtype), return_complex=True),
+        16,
+        4,
+        window=L.hann_window(16, dtype=x.dtype),
+    ),
+    normal(2, 64),
+)
 
 
 def tensors(library, arrays):
@@ -243,8 +269,7 @@ def gradients(library, outs, inputs):
 def compare(mine, theirs, what):
     assert str(mine.dtype) == str(theirs.dtype), f"{what}: {mine.dtype} and {theirs.dtype}"
     assert tuple(mine.shape) == tuple(theirs.shape), f"{what}: {tuple(mine.shape)} and {tuple(theirs.shape)}"
-    np.testing.assert_allclose(mine.detach().numpy(), theirs.detach().resolve_conj().numpy(), rtol=2e-6, atol=2e-7,
-                               err_msg=what)
+    np.testing.assert_allclose(mine.detach().numpy(), theirs.detach().resolve_conj().numpy(), rtol=2e-6, atol=2e-7, err_msg=what)
 
 
 @pytest.mark.parametrize("name", CASES)

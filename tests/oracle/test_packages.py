@@ -24,12 +24,12 @@ MODELS = {
     "torchvision.squeezenet": "torchvision.models.squeezenet1_1(num_classes=7, dropout=0.0)",
     "torchvision.vit": "torchvision.models.VisionTransformer(64, 16, 2, 2, 32, 64, num_classes=7)",
     "torchvision.swin": "torchvision.models.SwinTransformer([4, 4], 16, [2, 2], [2, 2], [4, 4], num_classes=7, "
-                        "stochastic_depth_prob=0.0)",
+    "stochastic_depth_prob=0.0)",
     "vit_pytorch.vit": "vit_pytorch.ViT(image_size=64, patch_size=16, num_classes=7, dim=32, depth=2, heads=2, mlp_dim=64)",
     "vit_pytorch.simple_vit": "vit_pytorch.SimpleViT(image_size=64, patch_size=16, num_classes=7, dim=32, depth=2, "
-                              "heads=2, mlp_dim=64)",
+    "heads=2, mlp_dim=64)",
     "vit_pytorch.cvt": "importlib.import_module('vit_pytorch.cvt').CvT(num_classes=7, s1_emb_dim=16, s1_heads=1, "
-                       "s1_depth=1, s2_emb_dim=24, s2_heads=1, s2_depth=1, s3_emb_dim=32, s3_heads=2, s3_depth=1)",
+    "s1_depth=1, s2_emb_dim=24, s2_heads=1, s2_depth=1, s3_emb_dim=32, s3_heads=2, s3_depth=1)",
 }
 
 PROGRAM = """
@@ -84,8 +84,12 @@ print(json.dumps(dict(losses=losses, single=single.flatten().tolist(), out=out.d
 
 
 def run(kind, name):
-    done = subprocess.run([sys.executable, "-c", PROGRAM, kind, name, MODELS[name]], capture_output=True, text=True,
-                          env=dict(os.environ, OMP_NUM_THREADS="1", FLAMBEAU_THREADS="1"))
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, kind, name, MODELS[name]],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, OMP_NUM_THREADS="1", FLAMBEAU_THREADS="1"),
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -31,18 +31,12 @@ PROGRAMS = {
         lambda t, F, x, y: x % y + t.floor_divide(x.detach(), y.detach()) + t.div(x, y, rounding_mode="trunc"),
         (X, Y),
     ),
-    "where": (
-        lambda t, F, x, y: t.where(x > y, x, y * 2) + t.maximum(x, y) - t.minimum(x, y) + t.clamp(x, -0.3, 0.4),
-        (X, Y),
-    ),
+    "where": (lambda t, F, x, y: t.where(x > y, x, y * 2) + t.maximum(x, y) - t.minimum(x, y) + t.clamp(x, -0.3, 0.4), (X, Y)),
     "sums": (
         lambda t, F, x: (x.sum(), x.sum(0), x.mean(1, keepdim=True), x.var(1), x.std(0), x.prod(1), t.logsumexp(x, 1)),
         (X,),
     ),
-    "extremes": (
-        lambda t, F, x: (x.max(), x.amax(0), x.min(1).values, x.argmax(1), x.max(1).indices, x.argmin()),
-        (X,),
-    ),
+    "extremes": (lambda t, F, x: (x.max(), x.amax(0), x.min(1).values, x.argmax(1), x.max(1).indices, x.argmin()), (X,)),
     "norms": (lambda t, F, x: (x.norm(), t.cumsum(x, 1), t.sort(x, 1).values, t.topk(x, 2, 1).values), (X,)),
     "views": (
         lambda t, F, x: (
@@ -55,10 +49,7 @@ PROGRAMS = {
         ),
         (X,),
     ),
-    "joins": (
-        lambda t, F, x, y: (t.cat([x, y], 1), t.stack([x, y], -1), *x.split(2, 1), *y.chunk(3, 1), t.flip(x, [0])),
-        (X, Y),
-    ),
+    "joins": (lambda t, F, x, y: (t.cat([x, y], 1), t.stack([x, y], -1), *x.split(2, 1), *y.chunk(3, 1), t.flip(x, [0])), (X, Y)),
     "indexing": (
         lambda t, F, x: (
             x[[0, 2, 2]],
@@ -103,10 +94,7 @@ PROGRAMS = {
     "attention": (lambda t, F, q, k, v: F.scaled_dot_product_attention(q, k, v), QKV),
     "causal_attention": (lambda t, F, q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), QKV),
     "masked_attention": (lambda t, F, q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=t.tensor(MASK)), QKV),
-    "in_place": (
-        lambda t, F, x, y: (x * 1).add_(y).mul_(2)[1:].sub_(1).sum(0) + (y * 1).masked_fill_(y > 0, 3.0).sum(0),
-        (X, Y),
-    ),
+    "in_place": (lambda t, F, x, y: (x * 1).add_(y).mul_(2)[1:].sub_(1).sum(0) + (y * 1).masked_fill_(y > 0, 3.0).sum(0), (X, Y)),
 }
 
 

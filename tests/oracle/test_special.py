@@ -6,8 +6,10 @@ import pytest
 import flambeau
 
 torch = pytest.importorskip("torch")
-BESSEL = ("airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 "
-          "modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0").split()
+BESSEL = (
+    "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 "
+    "modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0"
+).split()
 POLYNOMIALS = [name for name in dir(torch.special) if "polynomial" in name]
 EDGES = [0.0, -0.0, -1.0, float("nan"), float("-inf"), 800.0]
 RNG = np.random.default_rng(5)
@@ -36,9 +38,9 @@ def test_against_torch(name):
     for kind, tolerance in (("float64", 1e-6 if name.startswith("bessel") or name == "airy_ai" else 5e-11), ("float32", 2e-4)):
         a, b = (asked(library, name, x.astype(kind)).numpy() for library in (flambeau, torch))
         assert a.dtype == b.dtype == kind
-        finite = np.isfinite(b) & (np.abs(b) > 1e-30) & (np.abs(x) < 50)       # (PyTorch's sines of large numbers are rough)
-        np.testing.assert_array_equal(np.isnan(a[-len(EDGES):]), np.isnan(b[-len(EDGES):]))
-        np.testing.assert_array_equal(np.isinf(a[-len(EDGES):-1]), np.isinf(b[-len(EDGES):-1]))
+        finite = np.isfinite(b) & (np.abs(b) > 1e-30) & (np.abs(x) < 50)  # (PyTorch's sines of large numbers are rough)
+        np.testing.assert_array_equal(np.isnan(a[-len(EDGES) :]), np.isnan(b[-len(EDGES) :]))
+        np.testing.assert_array_equal(np.isinf(a[-len(EDGES) : -1]), np.isinf(b[-len(EDGES) : -1]))
         error = np.abs(a - b)[finite] / amplitude(name, x, b)[finite]
         assert error.max() < tolerance, (kind, x[finite][error.argmax()])
 
@@ -75,8 +77,14 @@ def test_polynomials(name):
 
 @pytest.mark.parametrize("name", ["chebyshev_polynomial_u", "hermite_polynomial_he"])
 def test_numbers_and_types(name):
-    for make in (lambda L: (L.ones(2), 3), lambda L: (L.ones(2).long(), 3), lambda L: (0.5, L.arange(3)),
-                 lambda L: (0.5, L.arange(3.0).double()), lambda L: (L.ones(2, 1), L.arange(3)), lambda L: (L.ones(0), 2)):
+    for make in (
+        lambda L: (L.ones(2), 3),
+        lambda L: (L.ones(2).long(), 3),
+        lambda L: (0.5, L.arange(3)),
+        lambda L: (0.5, L.arange(3.0).double()),
+        lambda L: (L.ones(2, 1), L.arange(3)),
+        lambda L: (L.ones(0), 2),
+    ):
         a, b = (getattr(library.special, name)(*make(library)) for library in (flambeau, torch))
         assert str(a.dtype) == str(b.dtype) and a.tolist() == b.tolist()
     out = flambeau.empty(2)
@@ -84,8 +92,11 @@ def test_numbers_and_types(name):
 
 
 def test_refusals():
-    for ask in (lambda L: L.special.bessel_j0(L.ones(2).half()), lambda L: L.special.airy_ai(L.ones(2).cfloat()),
-                lambda L: L.special.chebyshev_polynomial_t(L.ones(2).half(), 3)):
+    for ask in (
+        lambda L: L.special.bessel_j0(L.ones(2).half()),
+        lambda L: L.special.airy_ai(L.ones(2).cfloat()),
+        lambda L: L.special.chebyshev_polynomial_t(L.ones(2).half(), 3),
+    ):
         told = []
         for library in (flambeau, torch):
             with pytest.raises(NotImplementedError) as caught:
@@ -102,5 +113,5 @@ def test_refusals():
 
 def test_small_numbers_of_i1():
     x = flambeau.tensor([1e-8, 1e-4, 0.3, -1e-6], dtype=flambeau.float64)
-    assert flambeau.allclose(flambeau.special.i1(x) / (x / 2), 1 + x * x / 8 + x ** 4 / 192, rtol=1e-6, atol=0)
+    assert flambeau.allclose(flambeau.special.i1(x) / (x / 2), 1 + x * x / 8 + x**4 / 192, rtol=1e-6, atol=0)
     assert abs(flambeau.special.i1(x)[0] / 5e-9 - 1) < 1e-14

@@ -78,8 +78,13 @@ KEPT = {}
 def run(kind, name=""):
     """What the models of one kind of process give, all of them in one."""
     if kind not in KEPT:
-        done = subprocess.run([sys.executable, "-c", PROGRAM, kind, os.environ.get("STYLES_BACKEND", "eager"), name], cwd=FOLDER,
-                              capture_output=True, text=True, env=dict(os.environ, OMP_NUM_THREADS="1", FLAMBEAU_THREADS="1"))
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, kind, os.environ.get("STYLES_BACKEND", "eager"), name],
+            cwd=FOLDER,
+            capture_output=True,
+            text=True,
+            env=dict(os.environ, OMP_NUM_THREADS="1", FLAMBEAU_THREADS="1"),
+        )
         assert done.returncode == 0, done.stderr[-3000:]
         KEPT[kind] = json.loads(done.stdout.splitlines()[-1])
     return KEPT[kind]

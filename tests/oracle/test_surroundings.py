@@ -7,9 +7,22 @@ import flambeau
 
 torch = pytest.importorskip("torch")
 
-WINDOWS = [("bartlett", {}), ("blackman", {}), ("cosine", {}), ("exponential", {}), ("exponential", dict(tau=2.5)), ("gaussian", {}),
-           ("gaussian", dict(std=0.7)), ("general_cosine", dict(a=[0.46, 0.23, 0.31])), ("general_hamming", dict(alpha=0.6)),
-           ("hamming", {}), ("hann", {}), ("kaiser", {}), ("kaiser", dict(beta=3.0)), ("nuttall", {})]
+WINDOWS = [
+    ("bartlett", {}),
+    ("blackman", {}),
+    ("cosine", {}),
+    ("exponential", {}),
+    ("exponential", dict(tau=2.5)),
+    ("gaussian", {}),
+    ("gaussian", dict(std=0.7)),
+    ("general_cosine", dict(a=[0.46, 0.23, 0.31])),
+    ("general_hamming", dict(alpha=0.6)),
+    ("hamming", {}),
+    ("hann", {}),
+    ("kaiser", {}),
+    ("kaiser", dict(beta=3.0)),
+    ("nuttall", {}),
+]
 
 
 @pytest.mark.parametrize("name, options", WINDOWS)
@@ -17,12 +30,16 @@ def test_windows(name, options):
     for M in (0, 1, 2, 5, 8):
         for sym in (True, False):
             for kind in ("float32", "float64", None):
-                made = [getattr(library.signal.windows, name)(M, sym=sym, dtype=kind and getattr(library, kind), **options)
-                        for library in (flambeau, torch)]
+                made = [
+                    getattr(library.signal.windows, name)(M, sym=sym, dtype=kind and getattr(library, kind), **options)
+                    for library in (flambeau, torch)
+                ]
                 assert str(made[0].dtype) == str(made[1].dtype)
                 np.testing.assert_allclose(made[0].numpy(), made[1].numpy(), rtol=1e-5 if kind != "float64" else 1e-12, atol=2e-7)
     assert getattr(flambeau.signal.windows, name)(4, requires_grad=True, **options).requires_grad
-    compiled = flambeau.compile(lambda x: x * getattr(flambeau.signal.windows, name)(4, **options), backend="eager", fullgraph=True)
+    compiled = flambeau.compile(
+        lambda x: x * getattr(flambeau.signal.windows, name)(4, **options), backend="eager", fullgraph=True
+    )
     assert flambeau.equal(compiled(flambeau.ones(4)), getattr(flambeau.signal.windows, name)(4, **options))
 
 
@@ -30,13 +47,22 @@ def test_windows_apart():
     shifted = [library.signal.windows.exponential(5, center=1, sym=False).numpy() for library in (flambeau, torch)]
     np.testing.assert_allclose(*shifted, rtol=1e-6)
     from flambeau.signal.windows import hann
+
     assert hann is flambeau.signal.windows.hann
 
 
-WRONG = [lambda w, t: w.hann(-1), lambda w, t: w.bartlett(4, dtype=t.int64), lambda w, t: w.kaiser(4, layout=t.sparse_coo),
-         lambda w, t: w.blackman(3, dtype=t.float16), lambda w, t: w.general_cosine(5, a=[]), lambda w, t: w.general_cosine(5, a=3),
-         lambda w, t: w.gaussian(5, std=0), lambda w, t: w.exponential(5, tau=-1), lambda w, t: w.exponential(5, center=1),
-         lambda w, t: w.kaiser(5, beta=-1)]
+WRONG = [
+    lambda w, t: w.hann(-1),
+    lambda w, t: w.bartlett(4, dtype=t.int64),
+    lambda w, t: w.kaiser(4, layout=t.sparse_coo),
+    lambda w, t: w.blackman(3, dtype=t.float16),
+    lambda w, t: w.general_cosine(5, a=[]),
+    lambda w, t: w.general_cosine(5, a=3),
+    lambda w, t: w.gaussian(5, std=0),
+    lambda w, t: w.exponential(5, tau=-1),
+    lambda w, t: w.exponential(5, center=1),
+    lambda w, t: w.kaiser(5, beta=-1),
+]
 
 
 @pytest.mark.parametrize("number", range(len(WRONG)))
@@ -67,10 +93,22 @@ def test_stacked_datasets():
         rows, names = data.TensorDataset(library.arange(3)), ["a", "b", "c"]
         side, named = data.StackDataset(rows, names), data.StackDataset(x=rows, y=names, z=Several())
         loaded = [batch["y"] for batch in data.DataLoader(data.StackDataset(y=names), batch_size=2)]
-        told = [side[1][1], named[2]["y"], named.__getitems__([0, 2])[1]["z"], side.__getitems__([2, 0])[0][1], len(side), loaded,
-                sorted(named.datasets), side.datasets[1]]
-        for wrong in (lambda: data.StackDataset(rows, y=names), lambda: data.StackDataset(), lambda: data.StackDataset(rows, [1]),
-                      lambda: named.__getitems__([0, 1, 2])):
+        told = [
+            side[1][1],
+            named[2]["y"],
+            named.__getitems__([0, 2])[1]["z"],
+            side.__getitems__([2, 0])[0][1],
+            len(side),
+            loaded,
+            sorted(named.datasets),
+            side.datasets[1],
+        ]
+        for wrong in (
+            lambda: data.StackDataset(rows, y=names),
+            lambda: data.StackDataset(),
+            lambda: data.StackDataset(rows, [1]),
+            lambda: named.__getitems__([0, 1, 2]),
+        ):
             with pytest.raises(ValueError) as caught:
                 wrong()
             told.append(str(caught.value))
@@ -93,6 +131,7 @@ def test_blocks_of_profiles_in_a_traced_graph():
 
             def enter(own):
                 own.proxy = self.create_proxy("call_function", ops._record_function_enter, (own.name,), {})
+
             block.__enter__, block.__exit__ = enter, lambda own, *_: ops._record_function_exit(own.proxy)
             try:
                 return super().trace(root, concrete_args)
@@ -102,7 +141,9 @@ def test_blocks_of_profiles_in_a_traced_graph():
     tracer = Tracer()
     traced = flambeau.fx.GraphModule(tracer.root if hasattr(tracer, "root") else Foo(), tracer.trace(Foo()))
     assert [str(n.target) for n in traced.graph.nodes if "operator" in str(n.target)] == [
-        "<operator profiler::_record_function_enter>", "<operator profiler::_record_function_exit>"]
+        "<operator profiler::_record_function_enter>",
+        "<operator profiler::_record_function_exit>",
+    ]
     assert "torch.ops.profiler._record_function_exit(" in traced.code and not traced.graph.eliminate_dead_code()
     x = flambeau.randn(5)
     with flambeau.autograd.profiler.profile() as seen:
@@ -119,6 +160,7 @@ def test_default_backend():
     def mine(graph, inputs):
         seen.append(graph)
         return graph.forward
+
     compiler = flambeau.compiler
     assert compiler.get_default_backend() == torch.compiler.get_default_backend() == "inductor"
     try:
@@ -140,6 +182,7 @@ def test_dynamo_knows_the_backends():
     @dynamo.register_backend(name="surroundings", tags=("experimental",))
     def backend(graph, inputs):
         return graph.forward
+
     assert dynamo.lookup_backend("surroundings") is backend is dynamo.lookup_backend(backend)
     assert "surroundings" not in dynamo.list_backends() and "surroundings" in dynamo.list_backends(None)
     assert "inductor" in dynamo.list_backends() and "eager" not in dynamo.list_backends()

@@ -65,10 +65,19 @@ def seeded():
         yield
 
 
-NORMS = [("BatchNorm1d", (3,), (4, 3)), ("BatchNorm1d", (3,), (4, 3, 5)), ("BatchNorm2d", (3,), (2, 3, 4, 5)),
-         ("BatchNorm2d", (70,), (2, 70, 9, 9)), ("BatchNorm3d", (3,), (2, 3, 2, 3, 2)), ("InstanceNorm2d", (3,), (2, 3, 4, 5)),
-         ("InstanceNorm2d", (3, 1e-5, 0.1, True, True), (2, 3, 4, 5)), ("InstanceNorm1d", (3,), (3, 5)),
-         ("GroupNorm", (2, 6), (2, 6, 3, 4)), ("GroupNorm", (6, 6), (2, 6, 3)), ("SyncBatchNorm", (3,), (2, 3, 4, 4))]
+NORMS = [
+    ("BatchNorm1d", (3,), (4, 3)),
+    ("BatchNorm1d", (3,), (4, 3, 5)),
+    ("BatchNorm2d", (3,), (2, 3, 4, 5)),
+    ("BatchNorm2d", (70,), (2, 70, 9, 9)),
+    ("BatchNorm3d", (3,), (2, 3, 2, 3, 2)),
+    ("InstanceNorm2d", (3,), (2, 3, 4, 5)),
+    ("InstanceNorm2d", (3, 1e-5, 0.1, True, True), (2, 3, 4, 5)),
+    ("InstanceNorm1d", (3,), (3, 5)),
+    ("GroupNorm", (2, 6), (2, 6, 3, 4)),
+    ("GroupNorm", (6, 6), (2, 6, 3)),
+    ("SyncBatchNorm", (3,), (2, 3, 4, 4)),
+]
 
 
 @pytest.mark.parametrize("name,args,shape", NORMS, ids=lambda v: str(v))
@@ -127,15 +136,30 @@ def test_windows_of_images_with_channels_last(kernel, stride, padding):
 def test_fractional_windows_and_unpooling(n):
     x, samples, name = torch.randn(2, 3, *(9, 8, 7)[:n]), torch.rand(2, 3, n), f"fractional_max_pool{n}d"
     args = dict(output_size=(4, 5, 3)[:n], return_indices=True)
-    same(getattr(G, name)(ours(x), 2, **args, _random_samples=ours(samples)),
-         getattr(F, name)(x, 2, **args, _random_samples=samples), name)
+    same(
+        getattr(G, name)(ours(x), 2, **args, _random_samples=ours(samples)),
+        getattr(F, name)(x, 2, **args, _random_samples=samples),
+        name,
+    )
     x = torch.randn(2, 3, *(8, 6, 4)[:n])
     values, indices = getattr(F, f"max_pool{n}d")(x, 2, return_indices=True)
     same(getattr(G, f"max_unpool{n}d")(ours(values), ours(indices), 2), getattr(F, f"max_unpool{n}d")(values, indices, 2), n)
 
 
-MODES = [(1, "nearest"), (1, "nearest-exact"), (1, "linear"), (1, "area"), (2, "nearest"), (2, "nearest-exact"),
-         (2, "bilinear"), (2, "bicubic"), (2, "area"), (3, "nearest"), (3, "trilinear"), (3, "area")]
+MODES = [
+    (1, "nearest"),
+    (1, "nearest-exact"),
+    (1, "linear"),
+    (1, "area"),
+    (2, "nearest"),
+    (2, "nearest-exact"),
+    (2, "bilinear"),
+    (2, "bicubic"),
+    (2, "area"),
+    (3, "nearest"),
+    (3, "trilinear"),
+    (3, "area"),
+]
 
 
 @pytest.mark.parametrize("n,mode", MODES)
@@ -145,8 +169,15 @@ def test_interpolate(n, mode):
         for size in (1, 3, 10, (10, 7, 6)[:n]):
             check("interpolate", [shape], size=size, mode=mode, align_corners=align, last=last)
         for factor, recompute in itertools.product((2, 0.7, (2, 3, 1.5)[:n]), (None, True)):
-            check("interpolate", [shape], scale_factor=factor, mode=mode, recompute_scale_factor=recompute,
-                  align_corners=align, last=last)
+            check(
+                "interpolate",
+                [shape],
+                scale_factor=factor,
+                mode=mode,
+                recompute_scale_factor=recompute,
+                align_corners=align,
+                last=last,
+            )
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
@@ -165,8 +196,15 @@ def test_nearest_picks_the_same_elements():
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular", "constant"])
 def test_pad(mode):
-    for shape, amounts in (((2, 5), (1, 2)), ((2, 3, 5), (3, 0)), ((2, 3, 5), (-1, 2)), ((2, 3, 5), (-1, -1)),
-                           ((2, 3, 4, 5), (1, 2, 3, 0)), ((3, 4, 5), (1, 0, 0, 2)), ((2, 3, 4, 5, 3), (1, 2, 2, 0, 1, 1))):
+    for shape, amounts in (
+        ((2, 5), (1, 2)),
+        ((2, 3, 5), (3, 0)),
+        ((2, 3, 5), (-1, 2)),
+        ((2, 3, 5), (-1, -1)),
+        ((2, 3, 4, 5), (1, 2, 3, 0)),
+        ((3, 4, 5), (1, 0, 0, 2)),
+        ((2, 3, 4, 5, 3), (1, 2, 2, 0, 1, 1)),
+    ):
         check("pad", [shape], amounts, mode=mode)
     if mode != "circular":
         check("pad", [(2, 3, 4, 5)], (1, 2, 3, 0), mode=mode, last=True)
@@ -206,13 +244,39 @@ def test_distances():
     check("cdist", [(2, 30, 5), (2, 6, 5)], own=fb, theirs=torch, tolerance=1e-4)
 
 
-PRINTED = [("MaxPool2d", (2,)), ("AvgPool2d", (2,)), ("AvgPool1d", (2,)), ("AdaptiveAvgPool2d", (3,)), ("LPPool2d", (2, 2)),
-           ("AdaptiveMaxPool2d", ((3, None),)), ("MaxUnpool2d", (2,)), ("FractionalMaxPool2d", (2, 3)), ("ConstantPad2d", (1, 2.0)),
-           ("ZeroPad2d", (1,)), ("ReflectionPad2d", (1,)), ("CircularPad1d", (1,)), ("Upsample", (3,)), ("Upsample", (None, 2)),
-           ("UpsamplingBilinear2d", ()), ("UpsamplingNearest2d", (2,)), ("Dropout2d", (0.3, True)), ("AlphaDropout", ()),
-           ("PixelShuffle", (2,)), ("PixelUnshuffle", (2,)), ("ChannelShuffle", (2,)), ("Unfold", (2,)), ("Fold", (4, 2)),
-           ("PairwiseDistance", ()), ("CosineSimilarity", ()), ("Bilinear", (2, 3, 4)), ("LocalResponseNorm", (3,)),
-           ("CrossMapLRN2d", (3,)), ("GroupNorm", (2, 4)), ("InstanceNorm1d", (3,)), ("SyncBatchNorm", (3,))]
+PRINTED = [
+    ("MaxPool2d", (2,)),
+    ("AvgPool2d", (2,)),
+    ("AvgPool1d", (2,)),
+    ("AdaptiveAvgPool2d", (3,)),
+    ("LPPool2d", (2, 2)),
+    ("AdaptiveMaxPool2d", ((3, None),)),
+    ("MaxUnpool2d", (2,)),
+    ("FractionalMaxPool2d", (2, 3)),
+    ("ConstantPad2d", (1, 2.0)),
+    ("ZeroPad2d", (1,)),
+    ("ReflectionPad2d", (1,)),
+    ("CircularPad1d", (1,)),
+    ("Upsample", (3,)),
+    ("Upsample", (None, 2)),
+    ("UpsamplingBilinear2d", ()),
+    ("UpsamplingNearest2d", (2,)),
+    ("Dropout2d", (0.3, True)),
+    ("AlphaDropout", ()),
+    ("PixelShuffle", (2,)),
+    ("PixelUnshuffle", (2,)),
+    ("ChannelShuffle", (2,)),
+    ("Unfold", (2,)),
+    ("Fold", (4, 2)),
+    ("PairwiseDistance", ()),
+    ("CosineSimilarity", ()),
+    ("Bilinear", (2, 3, 4)),
+    ("LocalResponseNorm", (3,)),
+    ("CrossMapLRN2d", (3,)),
+    ("GroupNorm", (2, 4)),
+    ("InstanceNorm1d", (3,)),
+    ("SyncBatchNorm", (3,)),
+]
 
 
 @pytest.mark.parametrize("name,args", PRINTED, ids=lambda v: str(v))
@@ -221,19 +285,45 @@ def test_modules_print_alike(name, args):
 
 
 WRONG = [
-    "F.max_pool2d(x(1, 4, 4), 3, padding=2)", "F.max_pool2d(x(1, 4, 4), 5)", "F.max_pool2d(x(1, 4, 4), (2, 2, 2))",
-    "F.max_pool2d(x(1, 4, 4), 2, stride=0)", "F.avg_pool2d(x(1, 4, 4), 2, divisor_override=0)", "F.avg_pool2d(x(1, 4, 4), 5)",
-    "F.max_pool2d(x(4, 4), 2)", "F.adaptive_avg_pool2d(x(4, 4), 2)", "F.adaptive_avg_pool2d(x(1, 4, 4), -1)",
-    "F.pad(x(1, 1, 4), (4, 4), mode='reflect')", "F.pad(x(1, 1, 4), (5, 5), mode='circular')", "F.pad(x(1, 1, 4), (1,))",
-    "F.pad(x(1, 1, 4, 4), (1, 1), mode='replicate')", "F.pad(x(1, 1, 4), (1, 1), mode='foo')", "F.interpolate(x(1, 1, 4))",
-    "F.interpolate(x(1, 1, 4), size=2, scale_factor=2)", "F.interpolate(x(1, 1, 4), size=2, mode='bilinear')",
-    "F.interpolate(x(1, 1, 4, 4), size=(2,))", "F.interpolate(x(1, 1, 4, 4), size=2, align_corners=True)",
-    "F.interpolate(x(1, 1, 4, 4), size=0)", "F.interpolate(x(1, 4), size=2)", "F.pixel_shuffle(x(3, 2, 2), 2)",
-    "F.pixel_unshuffle(x(4, 3, 2), 2)", "F.channel_shuffle(x(1, 4, 2, 2), 3)", "F.unfold(x(1, 1, 4, 4), 5)",
-    "F.fold(x(1, 4, 8), (4, 4), 2)", "F.fold(x(1, 5, 9), (4, 4), 2)", "F.dropout1d(x(2))", "F.dropout2d(x(3))",
-    "F.dropout2d(x(2, 3, 4, 4), p=2)", "nn.BatchNorm2d(3)(x(2, 3, 4))", "nn.BatchNorm2d(3)(x(2, 4, 4, 4))",
-    "nn.BatchNorm1d(3)(x(1, 3))", "F.batch_norm(x(2, 3), None, None)", "F.group_norm(x(2, 3), 2)", "nn.GroupNorm(3, 4)",
-    "nn.InstanceNorm2d(3)(x(2, 3, 1, 1))", "F.local_response_norm(x(2), 2)"]
+    "F.max_pool2d(x(1, 4, 4), 3, padding=2)",
+    "F.max_pool2d(x(1, 4, 4), 5)",
+    "F.max_pool2d(x(1, 4, 4), (2, 2, 2))",
+    "F.max_pool2d(x(1, 4, 4), 2, stride=0)",
+    "F.avg_pool2d(x(1, 4, 4), 2, divisor_override=0)",
+    "F.avg_pool2d(x(1, 4, 4), 5)",
+    "F.max_pool2d(x(4, 4), 2)",
+    "F.adaptive_avg_pool2d(x(4, 4), 2)",
+    "F.adaptive_avg_pool2d(x(1, 4, 4), -1)",
+    "F.pad(x(1, 1, 4), (4, 4), mode='reflect')",
+    "F.pad(x(1, 1, 4), (5, 5), mode='circular')",
+    "F.pad(x(1, 1, 4), (1,))",
+    "F.pad(x(1, 1, 4, 4), (1, 1), mode='replicate')",
+    "F.pad(x(1, 1, 4), (1, 1), mode='foo')",
+    "F.interpolate(x(1, 1, 4))",
+    "F.interpolate(x(1, 1, 4), size=2, scale_factor=2)",
+    "F.interpolate(x(1, 1, 4), size=2, mode='bilinear')",
+    "F.interpolate(x(1, 1, 4, 4), size=(2,))",
+    "F.interpolate(x(1, 1, 4, 4), size=2, align_corners=True)",
+    "F.interpolate(x(1, 1, 4, 4), size=0)",
+    "F.interpolate(x(1, 4), size=2)",
+    "F.pixel_shuffle(x(3, 2, 2), 2)",
+    "F.pixel_unshuffle(x(4, 3, 2), 2)",
+    "F.channel_shuffle(x(1, 4, 2, 2), 3)",
+    "F.unfold(x(1, 1, 4, 4), 5)",
+    "F.fold(x(1, 4, 8), (4, 4), 2)",
+    "F.fold(x(1, 5, 9), (4, 4), 2)",
+    "F.dropout1d(x(2))",
+    "F.dropout2d(x(3))",
+    "F.dropout2d(x(2, 3, 4, 4), p=2)",
+    "nn.BatchNorm2d(3)(x(2, 3, 4))",
+    "nn.BatchNorm2d(3)(x(2, 4, 4, 4))",
+    "nn.BatchNorm1d(3)(x(1, 3))",
+    "F.batch_norm(x(2, 3), None, None)",
+    "F.group_norm(x(2, 3), 2)",
+    "nn.GroupNorm(3, 4)",
+    "nn.InstanceNorm2d(3)(x(2, 3, 1, 1))",
+    "F.local_response_norm(x(2), 2)",
+]
 
 
 @pytest.mark.parametrize("text", WRONG)

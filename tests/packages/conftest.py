@@ -61,6 +61,7 @@ def run(python, kind, program, *args):
 def runs(tmp_path_factory):
     """runs(program, *args) -> (what it gives here, what it gives with torch or None), run once in a module; each run has a
     folder of its own in FOLDER."""
+
     def there(kind, python, program, args):
         folder = tmp_path_factory.mktemp(kind)
         return run(python, kind, f"FOLDER = {str(folder)!r}\n" + program, *args)
@@ -70,25 +71,28 @@ def runs(tmp_path_factory):
         try:
             return there("flambeau", sys.executable, program, args), peer() and there("torch", peer(), program, args)
         except AssertionError as error:
-            return error                        # told to every test of the program, which runs once all the same
+            return error  # told to every test of the program, which runs once all the same
 
     def result(program, *args):
         found = answer(program, *args)
         if isinstance(found, AssertionError):
             pytest.fail(str(found), pytrace=False)
         return found
+
     return result
 
 
 @pytest.fixture
 def both(runs):
     """both(program, *args): what the program gives here (or the part of it), after comparing that with the real torch."""
+
     def compare(program, *args, part=None, tolerance=1e-4):
         got, want = runs(program, *args)
         got, want = (got, want) if part is None else (got[part], want and want[part])
         if want is not None:
             agree(got, want, tolerance, part or "result")
         return got
+
     return compare
 
 

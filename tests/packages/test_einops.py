@@ -59,7 +59,10 @@ LAYERS = {
     "largest": ("Reduce('b c (h 2) (w 2) -> b c h w', 'max')", (2, 3, 4, 6)),
     "heads": ("EinMix('b t (h c) -> h b t d', weight_shape='h c d', bias_shape='h d', h=2, c=4, d=3)", (2, 5, 8)),
     "tokens": ("EinMix('b t c -> b u c', weight_shape='t u', bias_shape='u', t=5, u=4, c=8)", (2, 5, 8)),
-    "downscale": ("EinMix('b c (h p) (w q) -> b d h w', weight_shape='c p q d', bias_shape='d', c=3, d=4, p=2, q=2)", (2, 3, 4, 6)),
+    "downscale": (
+        "EinMix('b c (h p) (w q) -> b d h w', weight_shape='c p q d', bias_shape='d', c=3, d=4, p=2, q=2)",
+        (2, 3, 4, 6),
+    ),
     "depthwise": ("EinMix('b t c -> b t c', weight_shape='c', c=8)", (2, 5, 8)),
 }
 

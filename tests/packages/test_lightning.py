@@ -77,7 +77,9 @@ def trainer(epochs, folder, **more):
                       enable_model_summary=False, log_every_n_steps=5, **more)
 """
 
-TRAIN = START + """
+TRAIN = (
+    START
+    + """
 pl.seed_everything(1)
 data, result = Digits(), {}
 best = ModelCheckpoint(monitor="val_loss", save_last=True, filename="{epoch}")
@@ -108,6 +110,7 @@ result["loaded"] = [loaded.hparams.lr, loaded.hparams.width, trainer(1, "/d", lo
                     verbose=False)[0]["test_loss"]]
 print(json.dumps(result))
 """
+)
 
 
 def test_trains_stops_and_resumes(both):
@@ -115,7 +118,9 @@ def test_trains_stops_and_resumes(both):
     assert result["losses"][-1] < 0.5 * result["losses"][0] and result["resumed"] and result["rest"][0]
 
 
-OPTIONS = START + """
+OPTIONS = (
+    START
+    + """
 from lightning.pytorch.utilities.model_summary import ModelSummary
 data, result = Digits(), {}
 
@@ -149,6 +154,7 @@ trainer(1, "/z", logger=False, enable_checkpointing=False).fit(compiled, data)
 result["compiled"] = compiled.losses
 print(json.dumps(result))
 """
+)
 
 
 def test_options_of_the_trainer(both):

@@ -5,8 +5,10 @@ import json
 
 import pytest
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("timm") is None or importlib.util.find_spec("torchvision") is None,
-                                reason="timm or torchvision is not installed")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("timm") is None or importlib.util.find_spec("torchvision") is None,
+    reason="timm or torchvision is not installed",
+)
 
 LAYERS = {
     "mlp": ("Mlp(16, 24)", (2, 5, 16)),
@@ -101,7 +103,7 @@ MODELS = {
     "efficientnet": "'efficientnet_lite0', drop_rate=0.0, drop_path_rate=0.0",
     "mixer": "'resmlp_12_224', img_size=32",
     "swin": "'swin_tiny_patch4_window7_224', img_size=32, window_size=4, depths=(1, 1), num_heads=(2, 2), embed_dim=16, "
-            "drop_path_rate=0.0",
+    "drop_path_rate=0.0",
     "regnet": "'regnetx_002'",
     "efficientvit_msra": "'efficientvit_m0', img_size=32",
     "efficientvim": "'efficientvim_m1'",

@@ -71,7 +71,11 @@ def test_the_page_holds_the_report_and_its_stages(trained):
     content = json.loads(scripts["data"])
     assert content["title"] == "Net" and len(content["graphs"][0]["nodes"]) == len(report.graphs[0].nodes)
     texts = json.loads(gzip.decompress(base64.b64decode(scripts["texts-0"])))
-    assert set(texts) == set(report.graphs[0].texts) >= {"graph.py", "joint.py", "forward.py", "backward.py", "loops.txt", "kernels.cpp"}
+    assert (
+        set(texts)
+        == set(report.graphs[0].texts)
+        >= {"graph.py", "joint.py", "forward.py", "backward.py", "loops.txt", "kernels.cpp"}
+    )
     assert texts["loops.txt"] == report.graphs[0].texts["loops.txt"]
 
 
@@ -86,11 +90,13 @@ def test_source_that_looks_like_markup_stays_text():
 
 def test_a_page_of_forty_eight_layers_is_small():
     """Per layer a page grows by what a layer adds: measured on two and six."""
+
     def size(layers):
         net = programs.Net(layers)
         compiled = torch.compile(net)
         compiled(torch.randn(4, programs.WIDTH), torch.zeros(4, dtype=torch.long)).backward()
         return len(pages.page(torch.compiler.report(compiled)))
+
     two, six = size(2), size(6)
     assert two + 46 * (six - two) / 4 < 10e6
 
@@ -241,6 +247,7 @@ def test_in_a_notebook_the_page_stands_in_a_frame(browser, trained, tmp_path):
 def test_light_and_dark(opened, trained):
     def paper(page):
         return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
     light, dark = opened(trained[0]), opened(trained[0], "dark")
     assert paper(light) != paper(dark)
     before = paper(light)

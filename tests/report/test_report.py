@@ -96,8 +96,13 @@ def flops(f, *args, train=False):
     result = compiled(*args)
     if train:
         result.sum().backward()
-    return [(program.name, kernel.kind, kernel.flops) for graph in torch.compiler.report(compiled).graphs
-            for program in graph.programs for kernel in program.kernels if kernel.kind not in ("loops", "scatter")]
+    return [
+        (program.name, kernel.kind, kernel.flops)
+        for graph in torch.compiler.report(compiled).graphs
+        for program in graph.programs
+        for kernel in program.kernels
+        if kernel.kind not in ("loops", "scatter")
+    ]
 
 
 def test_an_epilogue_is_counted_at_every_point_of_the_product():
@@ -114,10 +119,14 @@ def test_attention_counts_its_products(causal, pairs):
     assert found == [("forward", "runtime", 2 * 6 * pairs * (16 + 8)), ("backward", "runtime", 2 * 6 * pairs * (3 * 16 + 2 * 8))]
 
 
-@pytest.mark.parametrize("layer, taps", [
-    (torch.nn.Conv2d(4, 8, 3, padding=1, groups=2, bias=False), 8 * 100 * 2 * 9),
-    (torch.nn.ConvTranspose2d(4, 8, 3, stride=2, bias=False), 4 * 100 * 8 * 9),
-], ids=["groups", "transposed"])
+@pytest.mark.parametrize(
+    "layer, taps",
+    [
+        (torch.nn.Conv2d(4, 8, 3, padding=1, groups=2, bias=False), 8 * 100 * 2 * 9),
+        (torch.nn.ConvTranspose2d(4, 8, 3, stride=2, bias=False), 4 * 100 * 8 * 9),
+    ],
+    ids=["groups", "transposed"],
+)
 def test_convolutions_count_their_products(layer, taps):
     x = torch.randn(2, 4, 10, 10, requires_grad=True)
     assert [work for *_, work in flops(layer, x, train=True)] == [2 * 2 * taps] * 3
@@ -140,7 +149,11 @@ def test_kernels_are_timed_and_have_code(network):
         assert program.calls == 2 and program.seconds > 0 and program.measured > 0
         for kernel in program.kernels:
             assert kernel.seconds is not None and kernel.bound > 0
-            assert kernel.code is None or "static void" in program.functions[kernel.code] or "void kernel" in program.functions[kernel.code]
+            assert (
+                kernel.code is None
+                or "static void" in program.functions[kernel.code]
+                or "void kernel" in program.functions[kernel.code]
+            )
 
 
 def test_measuring_is_no_call_and_draws_no_number():
@@ -156,7 +169,9 @@ def test_measuring_is_no_call_and_draws_no_number():
 
 def test_indices_that_a_backward_writes_over_are_indices_in_every_round():
     """The backward of pooling uses the bytes of the saved positions for something else once it has read them."""
-    net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.MaxPool2d(2), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3))
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.MaxPool2d(2), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3)
+    )
     compiled = torch.compile(net)
     compiled(torch.randn(4, 3, 16, 16)).sum().backward()
     _, backward = torch.compiler.report(compiled).graphs[0].programs
@@ -168,6 +183,7 @@ def test_views_and_what_is_computed_on_the_way_belong_to_the_kernel_that_reads_t
     def f(x, table):
         rows = table[x].transpose(0, 1)
         return (rows * 2).sum(-1)
+
     (kernel,) = versions(f, (torch.tensor([[0, 2], [1, 1]]), torch.randn(3, 8))).kernels
     (graph,) = versions(f, (torch.tensor([[0, 2], [1, 1]]), torch.randn(3, 8))).graphs
     assert [graph.nodes[k].op for k in kernel.nodes] == ["sum"]
@@ -186,7 +202,7 @@ def test_the_four_parts_of_memory(network):
     report, compiled, _ = network
     weights = sum(p.numel() for p in compiled.parameters()) * BYTES
     assert report.memory.parameters == report.memory.gradients == weights
-    assert report.memory.optimizer >= 2 * weights                     # two moments, and counts of steps
+    assert report.memory.optimizer >= 2 * weights  # two moments, and counts of steps
     assert report.memory.peak >= report.memory.parameters + report.memory.optimizer + report.memory.activations
     assert report.memory.activations == max(m.activations for m in report.memory.timeline)
 
@@ -201,7 +217,7 @@ def test_gradients_grow_to_the_size_of_the_weights(network):
 def test_what_is_kept_for_the_backward_is_told_from_the_result(network):
     blocks = network[0].graphs[0].programs[0].blocks
     results = [b for b in blocks if b.kind == "output"]
-    assert [b.bytes for b in results] == [BYTES]                      # the loss
+    assert [b.bytes for b in results] == [BYTES]  # the loss
     assert {ROWS * WIDTH * BYTES, 2 * ROWS * WIDTH * BYTES} <= {b.bytes for b in blocks if b.kind == "saved"}
 
 
@@ -302,7 +318,7 @@ def test_stages_are_timed(network):
 def test_reports_of_everything_that_lives():
     kept = torch.compile(programs.text_like_markup)
     kept(torch.randn(3))
-    torch.compile(programs.picked)(torch.randn(3, 3))                 # gone at once
+    torch.compile(programs.picked)(torch.randn(3, 3))  # gone at once
     assert [one.title for one in torch.compiler.last_reports()] == ["text_like_markup"]
 
 
@@ -328,11 +344,12 @@ def test_text(network):
 def test_text_tells_what_to_do(capsys):
     text = str(versions(programs.broken, (torch.ones(4, 3),)))
     assert text.index("What to do") < text.index("Frames")
-    assert 'programs.py' in text and "fix: move the print out of the compiled function" in text
+    assert "programs.py" in text and "fix: move the print out of the compiled function" in text
 
 
 def test_tables_of_rich_and_plain_text_say_the_same(network, capsys, monkeypatch):
     import builtins
+
     real = builtins.__import__
 
     def without(name, *args, **kwargs):

@@ -22,7 +22,7 @@ def test_collecting_goes_on_when_the_last_block_ends():
     with block, block:
         thread.start()
         opened.wait()
-    assert not gc.isenabled()                   # the thread's block is open
+    assert not gc.isenabled()  # the thread's block is open
     done.set()
     thread.join()
     assert gc.isenabled()
@@ -91,6 +91,6 @@ def test_what_the_program_froze_stays_frozen():
         block = Uncollected()
         block.enter(stays=True)
         block.__exit__()
-        assert gc.get_freeze_count() >= frozen - 100 and gc.isenabled()         # some of it may have died
+        assert gc.get_freeze_count() >= frozen - 100 and gc.isenabled()  # some of it may have died
     finally:
         gc.unfreeze()

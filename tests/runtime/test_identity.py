@@ -42,12 +42,14 @@ def test_equal_codes_have_entries_of_their_own():
 
 def test_a_number_that_is_used_again_is_another_key():
     """The entry of a dead key is nobody's; its callback, should it come late, leaves the new one alone."""
+
     class Key:
         pass
+
     table, dead, living = WeakIdKeyDictionary(), Key(), Key()
     table[dead] = "dead"
     late, value = table._kept.pop(id(dead))
-    table._kept[id(living)] = late, value                   # as if `living` had been made at the place of `dead`
+    table._kept[id(living)] = late, value  # as if `living` had been made at the place of `dead`
     del dead
     assert living not in table and len(table) == 0
     table[living] = "living"
@@ -59,7 +61,9 @@ def test_keys_are_not_asked():
     class Key:
         def __eq__(self, other):
             raise AssertionError("asked")
+
         __hash__ = None
+
     table, key = WeakIdKeyDictionary(), Key()
     table[key] = 1
     assert table[key] == 1 and key in table
@@ -67,15 +71,17 @@ def test_keys_are_not_asked():
 
 def test_what_is_known_of_equal_functions_lives_apart(capsys):
     """A loop that breaks in every iteration comes back to the same resume functions, also where an equal function has died."""
+
     def entries(f):
         compiled = torch.compile(f, backend="eager")
         counters.reset()
         assert compiled(torch.ones(2), 6).tolist() == [190, 190]
         return compiled, counters.snapshot()["frames"]
+
     alone = made()
     compiled, frames = entries(alone)
     del alone, compiled
-    gc.collect()                                            # (whose entries would be the first one's, until they go)
+    gc.collect()  # (whose entries would be the first one's, until they go)
     first, second = made(), made()
     compiled_first, _ = entries(first)
     compiled_second = torch.compile(second, backend="eager")

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 from flambeau.runtime import (
-    _native, attention, kernels, elementwise, copy_gather, native, sorting, reductions, row_kernels as rows, optimizer_step,
+    _native,
+    attention,
+    kernels,
+    elementwise,
+    copy_gather,
+    native,
+    sorting,
+    reductions,
+    row_kernels as rows,
+    optimizer_step,
 )
 
 TOLERANCES = {np.float32: 3e-5, np.float64: 1e-12, ml_dtypes.bfloat16: 3e-2, np.float16: 3e-3}
@@ -184,9 +193,16 @@ def test_sums_do_not_lose_digits():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8])
-@pytest.mark.parametrize("shape, order_", [((70, 130), (1, 0)), ((4, 100, 6, 64), (0, 2, 1, 3)),
-                                           ((4, 100, 66), (2, 0, 1)), ((5, 30, 7, 40), (3, 1, 0, 2)),
-                                           ((3, 4, 5, 6, 7, 8), (5, 3, 1, 0, 2, 4))])
+@pytest.mark.parametrize(
+    "shape, order_",
+    [
+        ((70, 130), (1, 0)),
+        ((4, 100, 6, 64), (0, 2, 1, 3)),
+        ((4, 100, 66), (2, 0, 1)),
+        ((5, 30, 7, 40), (3, 1, 0, 2)),
+        ((3, 4, 5, 6, 7, 8), (5, 3, 1, 0, 2, 4)),
+    ],
+)
 def test_copies_of_any_strides(dtype, shape, order_, rng):
     x = (rng.standard_normal(shape) * 50).astype(dtype).transpose(order_)
     for y in (x, x[1:, ::2], x[::-1], np.broadcast_to(x[:1], x.shape), np.repeat(x, 2, 0)[::2]):
@@ -279,8 +295,7 @@ def test_running_sums(rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("sizes", [(2, 3, 17, 23, 8, 5, 1), (1, 2, 200, 200, 64, 64, 1), (2, 4, 30, 70, 16, 24, 2)],
-                         ids=str)
+@pytest.mark.parametrize("sizes", [(2, 3, 17, 23, 8, 5, 1), (1, 2, 200, 200, 64, 64, 1), (2, 4, 30, 70, 16, 24, 2)], ids=str)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", ["", "bool", "added"])
 @pytest.mark.parametrize("dropped", [False, True])
@@ -290,10 +305,10 @@ def test_attention(dtype, sizes, causal, masked, dropped, rng):
 
     def make(*shape):
         return rng.standard_normal(shape).astype(dtype)
+
     q, k = make(batch, length, heads, depth).transpose(0, 2, 1, 3), make(batch, heads // group, width, depth)
     v, g = make(batch, heads // group, width, deep), make(batch, heads, length, deep)
-    mask = None if not masked else make(length, width) if masked == "added" else (
-        rng.random((batch, 1, length, width)) > 0.3)
+    mask = None if not masked else make(length, width) if masked == "added" else (rng.random((batch, 1, length, width)) > 0.3)
     if masked == "bool":
         mask[:, :, 3] = False
     keep = rng.random((batch, heads, length, width)) > 0.2 if dropped else None
@@ -335,14 +350,14 @@ def test_adam(dtype, decoupled, biggest, rng):
     d = [wide(a).copy() for a in (p, -g, m, v)]
     step, other = np.full(1, 2, np.float32), [rng.random(7).astype(dtype) for _ in range(4)]
     rows = [(p, g, m, v, top, step)]
-    if not decoupled:                                        # another parameter in the same run
+    if not decoupled:  # another parameter in the same run
         rows.append((*other, None, np.zeros(1, np.float32)))
     assert optimizer_step.adam(rows, 0.1, 0.9, 0.99, 1e-8, 0.05, decoupled, True) and step[0] == 3
     d[0], d[1] = (d[0] * (1 - 0.1 * 0.05), d[1]) if decoupled else (d[0], d[1] + 0.05 * d[0])
     d[2] += (d[1] - d[2]) * 0.1
     d[3] = d[3] * 0.99 + d[1] ** 2 * 0.01
     spread = np.maximum(d[3], 0.5) if biggest else d[3]
-    d[0] -= 0.1 / (1 - 0.9 ** 3) * d[2] / (np.sqrt(spread) / np.sqrt(1 - 0.99 ** 3) + 1e-8)
+    d[0] -= 0.1 / (1 - 0.9**3) * d[2] / (np.sqrt(spread) / np.sqrt(1 - 0.99**3) + 1e-8)
     for found, wanted in zip((p, m, v), (d[0], d[2], d[3])):
         close(found, wanted, 1e-5)
 
@@ -365,7 +380,7 @@ def test_sgd(nesterov, rng):
 MAPS = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "silu": lambda x: x / (1 + np.exp(-x)),
-    "gelu_tanh": lambda x: x / 2 * (1 + np.tanh((x + 0.044715 * x ** 3) * np.sqrt(2 / np.pi))),
+    "gelu_tanh": lambda x: x / 2 * (1 + np.tanh((x + 0.044715 * x**3) * np.sqrt(2 / np.pi))),
     "log_sigmoid": lambda x: -np.logaddexp(0, -x),
     "relu": lambda x: np.maximum(x, 0),
     "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,

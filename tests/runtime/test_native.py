@@ -242,9 +242,7 @@ def test_batches_broadcast(isa, threads):
                 out = np.full((*out_shape, m, n), 7, np.float32)
                 native.matmul(a, b, out)
                 near(out, a, b)
-        heads = (
-            rng.standard_normal((2, 10, 3, 16)).astype(np.float32).transpose(0, 2, 1, 3)
-        )  # attention's permuted views
+        heads = rng.standard_normal((2, 10, 3, 16)).astype(np.float32).transpose(0, 2, 1, 3)  # attention's permuted views
         out = np.empty((2, 10, 3, 10), np.float32).transpose(0, 2, 1, 3)
         native.matmul(heads, heads.swapaxes(-1, -2), out)
         near(out, heads, heads.swapaxes(-1, -2))

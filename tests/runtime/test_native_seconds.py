@@ -20,12 +20,16 @@ def counted(f):
     return native.native_seconds() - before, time.perf_counter() - start
 
 
-@pytest.mark.parametrize("f", [
-    lambda: large @ large,
-    lambda: torch.nn.functional.linear(large, large),
-    lambda: torch.nn.functional.layer_norm(large, (256,)),
-    lambda: torch.nn.functional.conv2d(large.view(1, 4, 128, 128), large[:36, :1].reshape(1, 4, 3, 3)),
-], ids=["product", "linear", "job", "convolution"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda: large @ large,
+        lambda: torch.nn.functional.linear(large, large),
+        lambda: torch.nn.functional.layer_norm(large, (256,)),
+        lambda: torch.nn.functional.conv2d(large.view(1, 4, 128, 128), large[:36, :1].reshape(1, 4, 3, 3)),
+    ],
+    ids=["product", "linear", "job", "convolution"],
+)
 def test_kernels_that_eager_calls_are_counted(f):
     native_part, whole = counted(f)
     assert 0 < native_part <= whole

@@ -41,7 +41,9 @@ def test_instances_are_those_of_a_dataclass():
     assert Identity() != Identity() and len({Identity(), Identity()}) == 2
 
 
-@pytest.mark.parametrize("make", [lambda: Point(), lambda: Point(1, y=2), lambda: Point(1, [], "", {}), lambda: Named(1, [], "", "n", 2.0)])
+@pytest.mark.parametrize(
+    "make", [lambda: Point(), lambda: Point(1, y=2), lambda: Point(1, [], "", {}), lambda: Named(1, [], "", "n", 2.0)]
+)
 def test_wrong_arguments_are_refused(make):
     with pytest.raises(TypeError, match="__init__"):
         make()

@@ -9,8 +9,22 @@ import pytest
 from flambeau.runtime import _native, native, toolchain
 
 BF16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
-SIZES = [(1, 1, 1), (5, 7, 3), (6, 64, 64), (13, 3, 70), (97, 130, 129), (2, 1100, 65), (3, 1025, 100), (130, 0, 5), (0, 3, 4),
-         (33, 1100, 40), (16, 32, 32), (70, 96, 33), (30, 200, 300), (200, 31, 20)]
+SIZES = [
+    (1, 1, 1),
+    (5, 7, 3),
+    (6, 64, 64),
+    (13, 3, 70),
+    (97, 130, 129),
+    (2, 1100, 65),
+    (3, 1025, 100),
+    (130, 0, 5),
+    (0, 3, 4),
+    (33, 1100, 40),
+    (16, 32, 32),
+    (70, 96, 33),
+    (30, 200, 300),
+    (200, 31, 20),
+]
 LAYOUTS = [(a, b) for a in ("row", "column", "strided") for b in ("row", "column", "strided")]
 
 SETS = [name for name in native.instructions() if name not in native.isas()]

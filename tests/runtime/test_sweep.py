@@ -28,27 +28,36 @@ def put(k, age, size=100_000):
 
 def test_what_was_used_longest_ago_goes_first(store):
     paths = [put(k, age=100 - k) for k in range(9)]
-    assert artifact_store.get(key(0), ".graph") == paths[0]          # used now
-    last = put(9, age=0)                                        # 1,000,320 bytes of a million, of which 800,000 may stay
+    assert artifact_store.get(key(0), ".graph") == paths[0]  # used now
+    last = put(9, age=0)  # 1,000,320 bytes of a million, of which 800,000 may stay
     assert [k for k, path in enumerate(paths) if not os.path.exists(path)] == [1, 2, 3]
-    assert os.path.exists(last) and artifact_store.read(key(1), ".so") is None and artifact_store.read(key(5), ".so") == b"x" * 100_000
+    assert (
+        os.path.exists(last)
+        and artifact_store.read(key(1), ".so") is None
+        and artifact_store.read(key(5), ".so") == b"x" * 100_000
+    )
     put(10, age=0)
-    assert cache_eviction.total(str(store)) == 8 * 100_032 and os.path.exists(paths[4])          # there is room again
+    assert cache_eviction.total(str(store)) == 8 * 100_032 and os.path.exists(paths[4])  # there is room again
 
 
 def test_nothing_that_is_not_the_stores_is_removed(store):
     store.mkdir(mode=0o700)
-    others = [store / "notes.txt", store / "aa" / "mine.so", store / "aa" / ".part-abc", store / "lock-aa",
-              store / "folder" / (key(1) + ".so")]
+    others = [
+        store / "notes.txt",
+        store / "aa" / "mine.so",
+        store / "aa" / ".part-abc",
+        store / "lock-aa",
+        store / "folder" / (key(1) + ".so"),
+    ]
     for path in others:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"y" * 3_000_000)
     for path in set(others) - {others[2]}:
         os.utime(path, (1, 1))
     new = artifact_store.put(key(1), ".so", b"x")
-    assert os.path.exists(new) and all(path.exists() for path in others)         # a file of 3 MB is being written
+    assert os.path.exists(new) and all(path.exists() for path in others)  # a file of 3 MB is being written
     put(2, age=40)
-    os.utime(others[2], (1, 1))                                 # a process died while it wrote this
+    os.utime(others[2], (1, 1))  # a process died while it wrote this
     put(3, age=30)
     assert [path.exists() for path in others] == [True, True, False, True, True]
 

@@ -106,8 +106,9 @@ def test_half_a_text_is_refused():
 
 def test_a_compiler_that_cannot_be_given_a_text_so(store, monkeypatch):
     path = store / "cxx"
-    path.write_text(f'#!/bin/sh\nfor a; do case $a in *.cpp) grep -q /dev/stdin $a && exit 3;; esac; done\n'
-                    f'exec {toolchain.compiler()} "$@"\n')
+    path.write_text(
+        f'#!/bin/sh\nfor a; do case $a in *.cpp) grep -q /dev/stdin $a && exit 3;; esac; done\nexec {toolchain.compiler()} "$@"\n'
+    )
     path.chmod(0o755)
     monkeypatch.setenv("CXX", str(path))
     process = waiting().process
@@ -146,9 +147,11 @@ def test_a_forked_child_keeps_no_compiler_waiting():
 
 
 def test_a_killed_parent_leaves_no_compiler(store):
-    code = ("import os\nfrom flambeau.runtime import toolchain\nfrom flambeau.runtime.config import config\n"
-            "with config.patch(threads=2):\n    toolchain.prepare()\nprint(toolchain._waiting[0].process.pid, flush=True)\n"
-            "os.kill(os.getpid(), 9)\n")
+    code = (
+        "import os\nfrom flambeau.runtime import toolchain\nfrom flambeau.runtime.config import config\n"
+        "with config.patch(threads=2):\n    toolchain.prepare()\nprint(toolchain._waiting[0].process.pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert done.returncode == -9 and ended(int(done.stdout))
     for folder in left(store):
@@ -167,6 +170,7 @@ def test_an_interrupt_while_the_compiler_runs(prepared, monkeypatch):
         if not block:
             return wait(self, block)
         raise KeyboardInterrupt
+
     monkeypatch.setattr(processes.Process, "__init__", lambda self, *a, **k: started.append(self) or spawn(self, *a, **k))
     if prepared:
         waiting()

@@ -67,9 +67,11 @@ def test_profiler(lib, sub, tmp_path):
     prof.export_chrome_trace(str(tmp_path / "trace.json"))
     assert "aten::matmul" in (tmp_path / "trace.json").read_text()
     ready = []
-    with profiler.profile(activities=[profiler.ProfilerActivity.CPU],
-                          schedule=profiler.schedule(wait=1, warmup=1, active=2, repeat=1),
-                          on_trace_ready=lambda p: ready.append(p.step_num)) as prof:
+    with profiler.profile(
+        activities=[profiler.ProfilerActivity.CPU],
+        schedule=profiler.schedule(wait=1, warmup=1, active=2, repeat=1),
+        on_trace_ready=lambda p: ready.append(p.step_num),
+    ) as prof:
         for _ in range(6):
             lib.ones(2).exp()
             prof.step()

@@ -90,6 +90,7 @@ def test_24_shapes_from_data(lib):
 
 # -- every spelling of a key
 
+
 def test_sequences_of_more_than_numbers_are_tuples(lib):
     x, t = lib.arange(24.0).reshape(2, 3, 4), lib.tensor
     assert x[[t(0), t(1)]].tolist() == x[0, 1].tolist()
@@ -143,6 +144,7 @@ def test_what_is_stored(lib):
 
 # -- outside of the memory
 
+
 def test_view_as_of_another_number_of_elements(lib):
     data = lib.arange(100.0, 106.0)
     for x, like in ((data[:2], lib.ones(6)), (lib.zeros(0), lib.tensor(1.0)), (lib.ones(6), lib.ones(2))):
@@ -170,6 +172,7 @@ def test_views_of_leaves_that_are_views(lib):
 
 # -- indices without dims
 
+
 def test_indices_without_dims_are_single(lib):
     t = lib.tensor
     x = lib.arange(3.0)
@@ -181,8 +184,12 @@ def test_indices_without_dims_are_single(lib):
     assert x.index_copy(0, t(1), t(4.0)).tolist() == [0, 4, 2] and x.index_add(0, t(1), t([4.0])).tolist() == [0, 5, 2]
     assert x.index_select(0, t(1)).tolist() == [1] and x.index_fill(0, t([-1]), 7).tolist() == [0, 1, 7]
     one = t(1.0)
-    assert one.gather(0, t([0, 0])).tolist() == [1, 1] and one.scatter(0, t([0]), t([3.0])) == 3 and one.scatter(0, t(0), 4.0) == 4
-    assert one.index_fill(0, t([0]), 3) == 3 and one.index_copy(0, t([0]), t([3.0])) == 3 and one.index_add(0, t([0]), t(3.0)) == 4
+    assert (
+        one.gather(0, t([0, 0])).tolist() == [1, 1] and one.scatter(0, t([0]), t([3.0])) == 3 and one.scatter(0, t(0), 4.0) == 4
+    )
+    assert (
+        one.index_fill(0, t([0]), 3) == 3 and one.index_copy(0, t([0]), t([3.0])) == 3 and one.index_add(0, t([0]), t(3.0)) == 4
+    )
 
 
 def test_gradients_of_indices_without_dims(lib):
@@ -192,14 +199,30 @@ def test_gradients_of_indices_without_dims(lib):
     assert x.grad.tolist() == [0, 1, 4] and v.grad == 1
 
 
-@pytest.mark.parametrize("call", [
-    lambda x, t: x.index_fill(0, t([[0, 1]]), 1), lambda x, t: x.index_copy(0, t([[0, 1]]), x),
-    lambda x, t: x.diagonal_scatter(x[0, :1]), lambda x, t: x.masked_scatter(x > 0, t([1, 2])), lambda x, t: x.flatten(0, 5),
-    lambda x, t: x.flip((0, 0)), lambda x, t: x.fill_(x[0]), lambda x, t: x[None].diag(), lambda x, t: x.scatter(0, t([0]), 1.0),
-    lambda x, t: x.index_add(0, t([0, 1]), x[:1]), lambda x, t: x.maximum(-1), lambda x, t: x.masked_fill(t([1, 0]), 1.0),
-    lambda x, t: x.select_scatter(x[0, :1], 0, 0), lambda x, t: x.put(t([0, 1]), x[0, :1]), lambda x, t: x.add_(x.t()),
-    lambda x, t: x.requires_grad_("a"), lambda x, t: x.type("foo"), lambda x, t: x.cumsum("a"), lambda x, t: int(x),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, t: x.index_fill(0, t([[0, 1]]), 1),
+        lambda x, t: x.index_copy(0, t([[0, 1]]), x),
+        lambda x, t: x.diagonal_scatter(x[0, :1]),
+        lambda x, t: x.masked_scatter(x > 0, t([1, 2])),
+        lambda x, t: x.flatten(0, 5),
+        lambda x, t: x.flip((0, 0)),
+        lambda x, t: x.fill_(x[0]),
+        lambda x, t: x[None].diag(),
+        lambda x, t: x.scatter(0, t([0]), 1.0),
+        lambda x, t: x.index_add(0, t([0, 1]), x[:1]),
+        lambda x, t: x.maximum(-1),
+        lambda x, t: x.masked_fill(t([1, 0]), 1.0),
+        lambda x, t: x.select_scatter(x[0, :1], 0, 0),
+        lambda x, t: x.put(t([0, 1]), x[0, :1]),
+        lambda x, t: x.add_(x.t()),
+        lambda x, t: x.requires_grad_("a"),
+        lambda x, t: x.type("foo"),
+        lambda x, t: x.cumsum("a"),
+        lambda x, t: int(x),
+    ],
+)
 def test_refusals(lib, call):
     x = lib.arange(4.0).reshape(2, 2)
     with pytest.raises((RuntimeError, IndexError, TypeError, ValueError)) as caught:
@@ -209,8 +232,11 @@ def test_refusals(lib, call):
 
 
 def test_one_value_for_expanded_memory(lib):
-    for write, wanted in ((lambda x: x.fill_(2), 2), (lambda x: x.zero_(), 0),
-                          (lambda x: x.masked_fill_(lib.tensor([True, False, False]), 5.0), 5)):
+    for write, wanted in (
+        (lambda x: x.fill_(2), 2),
+        (lambda x: x.zero_(), 0),
+        (lambda x: x.masked_fill_(lib.tensor([True, False, False]), 5.0), 5),
+    ):
         base = lib.ones(1)
         write(base.expand(3))
         assert base.item() == wanted
@@ -227,7 +253,7 @@ def test_sizes_are_ints(lib):
 
 
 def test_numbers_that_no_type_holds(lib):
-    for bad in (2**63, -2**63 - 1, 2**70):
+    for bad in (2**63, -(2**63) - 1, 2**70):
         for data in (bad, [bad], [[1, bad]]):
             with pytest.raises(ValueError, match="Overflow"):
                 lib.tensor(data)

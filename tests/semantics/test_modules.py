@@ -51,14 +51,16 @@ def test_43_state_dict(lib):
     nn = lib.nn
     m = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     state = m.state_dict()
-    assert list(state) == ["0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var",
-                           "1.num_batches_tracked"]
+    assert list(state) == ["0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var", "1.num_batches_tracked"]
     state.pop("0.bias")
     state["extra"] = lib.zeros(1)
     found = m.load_state_dict(state, strict=False)
     assert found.missing_keys == ["0.bias"] and found.unexpected_keys == ["extra"]
-    with pytest.raises(RuntimeError, match=r'(?s)Missing key\(s\) in state_dict: "0.bias".*Unexpected key\(s\) in '
-                                           r'state_dict: "extra"'):
+    with pytest.raises(
+        RuntimeError,
+        match=r'(?s)Missing key\(s\) in state_dict: "0.bias".*Unexpected key\(s\) in '
+        r'state_dict: "extra"',
+    ):
         m.load_state_dict(state)
     with pytest.raises(RuntimeError, match="size mismatch for 0.weight: copying a param with shape"):
         m.load_state_dict({**m.state_dict(), "0.weight": lib.zeros(3, 2)})
@@ -70,10 +72,16 @@ def test_43_state_dict(lib):
 def test_43_names_of_parameters(lib):
     nn = lib.nn
     assert list(nn.LSTM(2, 3, bidirectional=True).state_dict()) == [
-        f"{kind}_{gate}_l0{way}" for way in ("", "_reverse") for kind, gate in
-        (("weight", "ih"), ("weight", "hh"), ("bias", "ih"), ("bias", "hh"))]
-    assert list(nn.MultiheadAttention(4, 2).state_dict()) == ["in_proj_weight", "in_proj_bias", "out_proj.weight",
-                                                              "out_proj.bias"]
+        f"{kind}_{gate}_l0{way}"
+        for way in ("", "_reverse")
+        for kind, gate in (("weight", "ih"), ("weight", "hh"), ("bias", "ih"), ("bias", "hh"))
+    ]
+    assert list(nn.MultiheadAttention(4, 2).state_dict()) == [
+        "in_proj_weight",
+        "in_proj_bias",
+        "out_proj.weight",
+        "out_proj.bias",
+    ]
 
 
 def test_44_overrides(lib):
@@ -187,9 +195,11 @@ def test_46_backward_hooks_of_modules(lib):
 def test_46_hooks_of_the_process(lib, sub):
     module = sub("nn.modules.module")
     seen = []
-    handles = [module.register_module_forward_hook(lambda m, a, o: seen.append("forward")),
-               module.register_module_forward_pre_hook(lambda m, a: seen.append("pre")),
-               module.register_module_full_backward_hook(lambda m, gi, go: seen.append("backward"))]
+    handles = [
+        module.register_module_forward_hook(lambda m, a, o: seen.append("forward")),
+        module.register_module_forward_pre_hook(lambda m, a: seen.append("pre")),
+        module.register_module_full_backward_hook(lambda m, gi, go: seen.append("backward")),
+    ]
     m = lib.nn.Linear(1, 1)
     m.register_forward_hook(lambda *a: seen.append("own"))
     m(lib.ones(1, 1, requires_grad=True)).sum().backward()
@@ -246,6 +256,7 @@ def test_48_weight_norm(lib, sub):
     nn = lib.nn
     norm = sub("nn.utils")
     import warnings
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         m = norm.weight_norm(nn.Linear(2, 3))
@@ -316,7 +327,8 @@ def test_52_resampling_and_padding(lib, sub):
     F = sub("nn.functional")
     x = lib.arange(4.0).reshape(1, 1, 2, 2)
     assert F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)[0, 0, 0].tolist() == pytest.approx(
-        [0, 1 / 3, 2 / 3, 1])
+        [0, 1 / 3, 2 / 3, 1]
+    )
     assert F.interpolate(x, scale_factor=2, mode="bilinear")[0, 0, 0].tolist() == pytest.approx([0, 0.25, 0.75, 1])
     small = F.interpolate(lib.arange(16.0).reshape(1, 1, 4, 4), size=(2, 2), mode="bilinear", antialias=True)
     assert small[0, 0].flatten().tolist() == pytest.approx([3.5714, 5.1429, 9.8571, 11.4286], abs=1e-3)
@@ -331,12 +343,22 @@ def test_52_resampling_and_padding(lib, sub):
     assert columns.flatten().tolist() == [0, 1, 2, 3] and F.fold(columns, (2, 2), 2).tolist() == x.tolist()
 
 
-@pytest.mark.parametrize("equation, shapes, expected", [
-    ("ij,jk->ik", [(2, 3), (3, 4)], (2, 4)), ("b h i d , b h j d -> b h i j", [(1, 2, 3, 4), (1, 2, 5, 4)], (1, 2, 3, 5)),
-    ("...ij,...jk->...ik", [(7, 2, 3), (7, 3, 4)], (7, 2, 4)), ("ii->i", [(3, 3)], (3,)), ("ii", [(3, 3)], ()),
-    ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)], (2, 5)), ("ij,jk", [(2, 3), (3, 4)], (2, 4)), ("ij->ji", [(2, 3)], (3, 2)),
-    ("bIj,bjK->bIK", [(2, 3, 4), (2, 4, 5)], (2, 3, 5)), ("i,j->ij", [(2,), (3,)], (2, 3)), ("ba", [(2, 3)], (3, 2)),
-])
+@pytest.mark.parametrize(
+    "equation, shapes, expected",
+    [
+        ("ij,jk->ik", [(2, 3), (3, 4)], (2, 4)),
+        ("b h i d , b h j d -> b h i j", [(1, 2, 3, 4), (1, 2, 5, 4)], (1, 2, 3, 5)),
+        ("...ij,...jk->...ik", [(7, 2, 3), (7, 3, 4)], (7, 2, 4)),
+        ("ii->i", [(3, 3)], (3,)),
+        ("ii", [(3, 3)], ()),
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)], (2, 5)),
+        ("ij,jk", [(2, 3), (3, 4)], (2, 4)),
+        ("ij->ji", [(2, 3)], (3, 2)),
+        ("bIj,bjK->bIK", [(2, 3, 4), (2, 4, 5)], (2, 3, 5)),
+        ("i,j->ij", [(2,), (3,)], (2, 3)),
+        ("ba", [(2, 3)], (3, 2)),
+    ],
+)
 def test_53_einsum(lib, equation, shapes, expected):
     assert lib.einsum(equation, *[lib.ones(s) for s in shapes]).shape == expected
     assert lib.einsum(equation, [lib.ones(s) for s in shapes]).shape == expected

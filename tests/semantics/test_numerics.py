@@ -38,16 +38,35 @@ def test_36_batch_norm_statistics(lib):
     assert norm.num_batches_tracked == 1
 
 
-@pytest.mark.parametrize("name, expected", [
-    ("abs", [0]), ("relu", [0]), ("clamp", [1]), ("maximum", [0.5]), ("max", [0.5, 0.5]), ("amax", [0.5, 0.5]),
-    ("sqrt", [math.inf]), ("norm", [0, 0]), ("sign", [0]), ("hardtanh", [0]), ("minimum", [0.5]),
-])
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("abs", [0]),
+        ("relu", [0]),
+        ("clamp", [1]),
+        ("maximum", [0.5]),
+        ("max", [0.5, 0.5]),
+        ("amax", [0.5, 0.5]),
+        ("sqrt", [math.inf]),
+        ("norm", [0, 0]),
+        ("sign", [0]),
+        ("hardtanh", [0]),
+        ("minimum", [0.5]),
+    ],
+)
 def test_37_gradients_at_kinks(lib, name, expected):
     zero = lib.zeros(len(expected), requires_grad=True)
     functions = {
-        "abs": lambda x: x.abs(), "relu": lambda x: lib.relu(x), "clamp": lambda x: x.clamp(0, 1), "sign": lambda x: x.sign(),
-        "maximum": lambda x: lib.maximum(x, lib.zeros(1)), "minimum": lambda x: lib.minimum(x, lib.zeros(1)),
-        "max": lambda x: x.max(), "amax": lambda x: x.amax(0), "sqrt": lambda x: x.sqrt(), "norm": lambda x: x.norm(),
+        "abs": lambda x: x.abs(),
+        "relu": lambda x: lib.relu(x),
+        "clamp": lambda x: x.clamp(0, 1),
+        "sign": lambda x: x.sign(),
+        "maximum": lambda x: lib.maximum(x, lib.zeros(1)),
+        "minimum": lambda x: lib.minimum(x, lib.zeros(1)),
+        "max": lambda x: x.max(),
+        "amax": lambda x: x.amax(0),
+        "sqrt": lambda x: x.sqrt(),
+        "norm": lambda x: x.norm(),
         "hardtanh": lambda x: lib.nn.functional.hardtanh(x, 0, 1),
     }
     functions[name](zero).sum().backward()
@@ -99,7 +118,7 @@ def test_gradients_of_largest_differences(lib):
         x = lib.tensor([[2.0, 2.0, 1.0], [-1.0, -1.0, 1.0]], requires_grad=True)
         found = distance(x, math.inf)
         found.sum().backward()
-        assert found.tolist() in ([3], [[3]]) and x.grad.tolist() == [[1, 1, 0], [-1, -1, 0]]    # each of equal parts has all of it
+        assert found.tolist() in ([3], [[3]]) and x.grad.tolist() == [[1, 1, 0], [-1, -1, 0]]  # each of equal parts has all of it
 
 
 @pytest.mark.parametrize("dilation", (1, 2))
@@ -111,7 +130,7 @@ def test_windows_of_nothing_but_minus_infinity_pick_their_first_element(lib, sub
     x = lib.full((2, 3) + (4,) * n, -math.inf, dtype=getattr(lib, dtype))
     x = x.to(memory_format=lib.channels_last) if layout == "channels last" else x
     pool = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[n]
-    kept = {1: [0, 1, 3], 2: [1, 1]}[dilation]                      # the first of each window that lies in the row
+    kept = {1: [0, 1, 3], 2: [1, 1]}[dilation]  # the first of each window that lies in the row
     for returned in (True, False):
         leaf = x.clone().requires_grad_()
         found = pool(leaf, 2, 2, 1, dilation, False, returned)

@@ -25,13 +25,19 @@ def test_02_in_place_on_a_view_reroutes_history(lib):
 
 
 WRITTEN = {
-    "view": lambda lib, x: x.view(3, 8), "a view of columns": lambda lib, x: x[::2].view(2, 2, 3),
-    "flattened": lambda lib, x: x.unsqueeze(0).reshape(-1), "unflattened": lambda lib, x: x.unflatten(1, (2, 3)),
-    "as_strided": lambda lib, x: x.as_strided((3, 4), (6, 1), 1), "as_strided of rows": lambda lib, x: x[1:].as_strided((3, 4), (6, 1)),
+    "view": lambda lib, x: x.view(3, 8),
+    "a view of columns": lambda lib, x: x[::2].view(2, 2, 3),
+    "flattened": lambda lib, x: x.unsqueeze(0).reshape(-1),
+    "unflattened": lambda lib, x: x.unflatten(1, (2, 3)),
+    "as_strided": lambda lib, x: x.as_strided((3, 4), (6, 1), 1),
+    "as_strided of rows": lambda lib, x: x[1:].as_strided((3, 4), (6, 1)),
     "as_strided of columns": lambda lib, x: x[:, ::2].as_strided((3, 2), (6, 2), 2),
-    "as_strided across": lambda lib, x: x.t().as_strided((3, 2), (6, 2), 2), "complex": lambda lib, x: lib.view_as_complex(x.view(4, 3, 2)),
-    "one row of complex": lambda lib, x: lib.view_as_complex(x.view(3, 4, 2))[1], "diagonal": lambda lib, x: x.diagonal(),
-    "windows": lambda lib, x: x.unfold(1, 2, 2)}
+    "as_strided across": lambda lib, x: x.t().as_strided((3, 2), (6, 2), 2),
+    "complex": lambda lib, x: lib.view_as_complex(x.view(4, 3, 2)),
+    "one row of complex": lambda lib, x: lib.view_as_complex(x.view(3, 4, 2))[1],
+    "diagonal": lambda lib, x: x.diagonal(),
+    "windows": lambda lib, x: x.unfold(1, 2, 2),
+}
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -43,7 +49,7 @@ def test_02_gradients_of_writes_into_views_in_any_layout(lib, name, act):
         y = x * w
         v = WRITTEN[name](lib, y)
         if act == "copy_":
-            v.copy_((w * 3).reshape(-1)[:v.numel()].reshape(v.shape))
+            v.copy_((w * 3).reshape(-1)[: v.numel()].reshape(v.shape))
         else:
             getattr(v, act)(*([2.5] if act == "mul_" else []))
         g = (g.t() * y.t()).t() if second else g
@@ -51,6 +57,7 @@ def test_02_gradients_of_writes_into_views_in_any_layout(lib, name, act):
         if second:
             found = lib.autograd.grad((found[0].t().contiguous() * found[1].t()).sum(), (x, w))
         return [t.tolist() for t in found]
+
     g = lib.arange(24.0).reshape(4, 6).cos()
     for second in (False, True):
         wanted = slopes(g, second)
@@ -85,12 +92,15 @@ def test_04_version_counters(lib):
     b = x * 1
     c = b.exp()
     b.add_(1)
-    c.sum().backward()                        # exp saves its result
+    c.sum().backward()  # exp saves its result
     b = x * 1
     c = b**2
     b.add_(1)
-    with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.FloatTensor \[2\]\].* is at "
-                                           "version 1; expected version 0 instead"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"modified by an inplace operation: \[torch.FloatTensor \[2\]\].* is at "
+        "version 1; expected version 0 instead",
+    ):
         c.sum().backward()
     assert b._version == 1 and b.detach()._version == 1
 

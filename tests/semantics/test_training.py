@@ -133,8 +133,7 @@ def test_54_setup_context_and_once_differentiable(lib, sub):
     y = F.apply(x, 5)
     (found,) = lib.autograd.grad(y, x, g, create_graph=True)
     assert found.tolist() == [5, 5]
-    with pytest.raises(RuntimeError, match="trying to differentiate twice a function that was marked with "
-                                           "@once_differentiable"):
+    with pytest.raises(RuntimeError, match="trying to differentiate twice a function that was marked with @once_differentiable"):
         found.sum().backward()
 
 
@@ -158,8 +157,11 @@ def test_55_errors_of_backward(lib):
     x = lib.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
         (x * 2).backward()
-    with pytest.raises(RuntimeError, match=r"Mismatch in shape: grad_output\[0\] has a shape of torch.Size\(\[3\]\) and "
-                                           r"output\[0\] has a shape of torch.Size\(\[2\]\)"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"Mismatch in shape: grad_output\[0\] has a shape of torch.Size\(\[3\]\) and "
+        r"output\[0\] has a shape of torch.Size\(\[2\]\)",
+    ):
         (x * 2).backward(lib.ones(3))
     y = (x * x).sum()
     y.backward(retain_graph=True)
@@ -327,9 +329,11 @@ def test_56_checkpoint(lib, sub):
         "with reentry": lambda x: checkpoint.checkpoint(net, x, use_reentrant=True),
         "sequential": lambda x: checkpoint.checkpoint_sequential(net, 2, x, use_reentrant=False),
         "nested": lambda x: checkpoint.checkpoint(
-            lambda y: outer(checkpoint.checkpoint(inner, y, use_reentrant=False)), x, use_reentrant=False),
+            lambda y: outer(checkpoint.checkpoint(inner, y, use_reentrant=False)), x, use_reentrant=False
+        ),
         "nested with reentry": lambda x: checkpoint.checkpoint(
-            lambda y: outer(checkpoint.checkpoint(inner, y, use_reentrant=True)), x, use_reentrant=True),
+            lambda y: outer(checkpoint.checkpoint(inner, y, use_reentrant=True)), x, use_reentrant=True
+        ),
     }
     for name, run in runs.items():
         for a, b in zip(plain, gradients(run)):

@@ -97,10 +97,21 @@ def test_33_defaults(lib):
 
 def test_lists_of_tensors_and_numbers_promote(lib):
     half, whole = lib.tensor(0.5), lib.tensor(2, dtype=lib.int8)
-    for data, wanted in (([half, 0.25], lib.float32), ([1.0, half.double()], lib.float64), ([whole, 2.5], lib.float32),
-                         ([half.half(), 1.0], lib.float32), ([half.half(), 1], lib.float16), ([whole, whole], lib.int8),
-                         ([whole, 1], lib.int64), ([half.half(), half.bfloat16()], lib.float32), ([whole, half.half()], lib.float16),
-                         ([half.bfloat16(), half.bfloat16()], lib.bfloat16), ([lib.tensor(True), 2], lib.int64),
-                         ([np.float32(1), 2.0], lib.float32), ([np.float64(1), half], lib.float64), ([np.int8(1), 2], lib.int64)):
+    for data, wanted in (
+        ([half, 0.25], lib.float32),
+        ([1.0, half.double()], lib.float64),
+        ([whole, 2.5], lib.float32),
+        ([half.half(), 1.0], lib.float32),
+        ([half.half(), 1], lib.float16),
+        ([whole, whole], lib.int8),
+        ([whole, 1], lib.int64),
+        ([half.half(), half.bfloat16()], lib.float32),
+        ([whole, half.half()], lib.float16),
+        ([half.bfloat16(), half.bfloat16()], lib.bfloat16),
+        ([lib.tensor(True), 2], lib.int64),
+        ([np.float32(1), 2.0], lib.float32),
+        ([np.float64(1), half], lib.float64),
+        ([np.int8(1), 2], lib.int64),
+    ):
         made = lib.tensor(data)
         assert made.dtype == wanted and made.tolist() == [float(each) for each in data], data

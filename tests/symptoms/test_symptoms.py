@@ -17,7 +17,7 @@ from flambeau.inductor import driver
 from flambeau.runtime.config import config
 
 FOLDER = pathlib.Path(__file__).parent / "programs"
-GENERATES = ("missing_compiler", "op_without_a_loop")          # what they tell comes from the code generator
+GENERATES = ("missing_compiler", "op_without_a_loop")  # what they tell comes from the code generator
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.py"))
 
 
@@ -56,8 +56,10 @@ def test_symptom(name, golden):
     text, found = diagnosis(name)
     golden(f"{name}.txt", text)
     assert found and all(one.fix and one.why for one in found)
-    assert any(one.place.startswith(f"{name}.py:") and one.source == source(name, one.place) for one in found) \
+    assert (
+        any(one.place.startswith(f"{name}.py:") and one.source == source(name, one.place) for one in found)
         or name == "missing_compiler"
+    )
 
 
 def source(name, place):

@@ -26,18 +26,20 @@ def pytest_generate_tests(metafunc):
     """Tests of records take `record`: one name each, a sample of them unless all are asked for."""
     if "record" in metafunc.fixturenames:
         names = list(metafunc.module.RECORDS)
-        metafunc.parametrize("record", names if EVERYTHING else names[::metafunc.module.SAMPLE])
+        metafunc.parametrize("record", names if EVERYTHING else names[:: metafunc.module.SAMPLE])
 
 
 @pytest.fixture
 def programs(monkeypatch):
     """The loop programs that the backend was given while the test ran."""
     from flambeau.inductor.triton import interpret
+
     found, made = [], interpret.Interpreted.__init__
 
     def note(self, program, *args):
         found.append(program)
         made(self, program, *args)
+
     monkeypatch.setattr(interpret.Interpreted, "__init__", note)
     return found
 
@@ -45,9 +47,16 @@ def programs(monkeypatch):
 class Seen(ctypes.Structure):
     """A launch that the recording driver was asked for."""
 
-    _fields_ = [("function", ctypes.c_uint64), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint), ("shared", ctypes.c_uint),
-                ("count", ctypes.c_uint), ("cluster", ctypes.c_uint), ("stream", ctypes.c_uint64),
-                ("parameters", ctypes.c_uint64 * 24)]
+    _fields_ = [
+        ("function", ctypes.c_uint64),
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint),
+        ("shared", ctypes.c_uint),
+        ("count", ctypes.c_uint),
+        ("cluster", ctypes.c_uint),
+        ("stream", ctypes.c_uint64),
+        ("parameters", ctypes.c_uint64 * 24),
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +65,9 @@ def built_stub(tmp_path_factory):
     if compiler is None:
         pytest.skip("no C++ compiler")
     path = tmp_path_factory.mktemp("stub") / "libcuda.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", str(Path(__file__).with_name("stub_cuda.cpp")), "-o", str(path)], check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", str(Path(__file__).with_name("stub_cuda.cpp")), "-o", str(path)], check=True
+    )
     return path
 
 
@@ -66,6 +77,6 @@ def stub(built_stub, tmp_path):
     path = shutil.copy(built_stub, tmp_path / "libcuda.so.1")
     library = ctypes.CDLL(str(path))
     library.path = str(path)
-    library.seen = lambda: list((Seen * 64).in_dll(library, "seen")[:ctypes.c_int.in_dll(library, "seen_count").value])
+    library.seen = lambda: list((Seen * 64).in_dll(library, "seen")[: ctypes.c_int.in_dll(library, "seen_count").value])
     library.set = lambda name, value: setattr(ctypes.c_int.in_dll(library, name), "value", value)
     return library

@@ -25,17 +25,22 @@ def interpreted(launches):
             if g.kind[0] == "*":
                 return triton_api.address(found, tl, addresses[g.name], g.kind[1:])
             return triton_api.number(found, tl, scalars[g.name] if g.value is None else g.value, g.kind)
+
         with triton_api.interpreting() as found:
             for one in launches:
                 launched = one.launched
                 blocks = {k: tl.float32 if v is tl.bfloat16 else v for k, v in launched.constants}
                 triton_api.run_grid(found, one.function, launched.grid, {n: argument(g) for n, g in launched.arguments} | blocks)
+
     return run
 
 
 def launched(program, chip, sizes, generated, most_shared, configs, unaligned):
     namespace = triton_api.load(generated.text, interpreted=True)
-    return [SimpleNamespace(function=namespace[one.kernel], launched=one) for one in aot.launches(program, generated, namespace, sizes, configs, unaligned)]
+    return [
+        SimpleNamespace(function=namespace[one.kernel], launched=one)
+        for one in aot.launches(program, generated, namespace, sizes, configs, unaligned)
+    ]
 
 
 def init(self, where, replay=False, tunes=False):
@@ -62,6 +67,7 @@ def broken(where, wrap):
     def f(x):
         y = x * 2
         return y + 1 if y.sum() > 3 else y - 1
+
     return (wrap(f)(torch.ones(3, device=where)),)
 
 
@@ -127,13 +133,16 @@ def main():
             for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
                 if a.device.type != "cuda" or not torch.allclose(a.cpu(), b, rtol=1e-4, atol=1e-5):
                     different[program.__name__] = f"result {k} on {a.device}: {a.cpu()} instead of {b}"
-        except Exception as error:                                  # told to the test, which fails
+        except Exception as error:  # told to the test, which fails
             different[program.__name__] = f"{type(error).__name__}: {error}"
             if "-v" in sys.argv:
                 raise
     seen = torch.compiler.counters()
-    print(json.dumps({"different": different, "fallbacks": seen["fallbacks"], "kernels": seen["kernels"],
-                      "programs": len(PROGRAMS)}))
+    print(
+        json.dumps(
+            {"different": different, "fallbacks": seen["fallbacks"], "kernels": seen["kernels"], "programs": len(PROGRAMS)}
+        )
+    )
 
 
 if __name__ == "__main__":

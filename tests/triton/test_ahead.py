@@ -55,7 +55,7 @@ def test_a_second_time_nothing_is_compiled(programs, store, monkeypatch):
     assert [b.launched.arguments for b in first] == [b.launched.arguments for b in second]
     assert [(b.launched.grid, b.launched.options) for b in first] == [(b.launched.grid, b.launched.options) for b in second]
     with pytest.raises(pytest.fail.Exception):
-        aot.compile_program(program, 80)                      # another chip is another kernel
+        aot.compile_program(program, 80)  # another chip is another kernel
 
 
 def test_divisibility_is_told(programs, store):

@@ -12,7 +12,7 @@ from flambeau.runtime.config import config
 from ..test_ops_compiled import near
 
 ADDED, HIDDEN = flambeau.linspace(-3, 3, 33 * 40).view(33, 40), flambeau.arange(33)[:, None] > 32
-CASES = {                                                   # q, k, v, and what else the call is given
+CASES = {  # q, k, v, and what else the call is given
     "plain": ((2, 2, 33, 12), (2, 2, 40, 12), (2, 2, 40, 20), {}),
     "blocks": ((1, 2, 64, 16), (1, 2, 64, 16), (1, 2, 64, 16), {}),
     "causal": ((1, 2, 75, 16), (1, 2, 75, 16), (1, 2, 75, 16), {"is_causal": True}),
@@ -30,6 +30,7 @@ SAMPLE = ["plain", "causal", "added", "hidden", "dropped causal"]
 def pytest_generate_tests(metafunc):
     if "case" in metafunc.fixturenames and metafunc.function is test_equals_eager:
         from .conftest import EVERYTHING
+
         metafunc.parametrize("case", list(CASES) if EVERYTHING else SAMPLE)
 
 
@@ -60,7 +61,7 @@ def check(case, programs, dtype=flambeau.float32, dynamic=None, **tolerance):
     kernels = [k for p in programs for k in generate(p).kernels]
     first = "k_dropped_attention" if "dropped" in case else "k_attention"
     assert [k for k in kernels if "attention" in k] == [first, "k_attention_backward_queries", "k_attention_backward_keys"]
-    assert not any("keep" in k for k in kernels)                        # what dropout keeps is drawn where it is used
+    assert not any("keep" in k for k in kernels)  # what dropout keeps is drawn where it is used
     length, width = shapes[0][-2], shapes[1][-2]
     assert all(b.sizes[-2:] != (length, width) for p in programs for b in p.buffers if b.kind != "const" and b.kind != "input")
 
@@ -81,20 +82,25 @@ def test_a_mask_of_dropout_that_others_read_lies_in_memory(programs):
     def f(q, k, v):
         out, _, keep = OPS["attention"](q, k, v, None, 0.4, False, 0.3)
         return out * keep.sum()
+
     for a, b in zip(results(flambeau.compile(f, backend="triton"), (q, k, v)), results(f, (q, k, v))):
         near(a, b, "value", strided=False)
 
 
 def test_halves(programs):
     """Weights are rounded before they are divided by their sum; eager's after it."""
-    check("causal", programs, flambeau.bfloat16, share=2 ** -6)
+    check("causal", programs, flambeau.bfloat16, share=2**-6)
 
 
 def test_deep_rows_are_computed_with_their_weights_in_memory(programs):
     """What no block holds is opened into products and a softmax."""
     q = flambeau.randn(1, 8, 300)
     with config.patch(strict=True):
-        near(flambeau.compile(F.scaled_dot_product_attention, backend="triton")(q, q, q), F.scaled_dot_product_attention(q, q, q), "out")
+        near(
+            flambeau.compile(F.scaled_dot_product_attention, backend="triton")(q, q, q),
+            F.scaled_dot_product_attention(q, q, q),
+            "out",
+        )
     assert not any("attention" in k for k in generate(programs[-1]).kernels)
 
 

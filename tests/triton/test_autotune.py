@@ -25,6 +25,7 @@ def tuning(stub, tmp_path, monkeypatch):
         area = blocks.get("BK", 0) * (blocks.get("BM", 0) + blocks.get("BN", 0))
         facts = {"name": launched.kernel, "shared": 4 * options.get("num_stages", 1) * area, "num_warps": options["num_warps"]}
         return aot.Binary(launched, b"\x7fELF" + str((blocks, options)).encode(), "", facts)
+
     monkeypatch.setattr(aot, "compiled", compiled)
 
     class Stubbed(Host):
@@ -42,6 +43,7 @@ def tuning(stub, tmp_path, monkeypatch):
     def describe(graph, compiled):
         backend.compiled = compiled
         return target.describe(graph, compiled)
+
     backend.describe, backend.built, backend.place = describe, built, Stubbed()
     with config.patch(strict=True, cache_dir=str(tmp_path / "cache")):
         artifact_store.forget()
@@ -69,7 +71,7 @@ def test_the_fastest_is_taken_kept_and_told(stub, tuning):
     text = flambeau.compiler.report(compiled).graphs[0].texts["tuned.txt"]
     assert "* BM=128, BN=64, BK=32, num_warps=4, num_stages=3: 1000.0 us" in text and "as the rule says: 2000.0 us" in text
     tuning.built.clear()
-    stub.set("fast_grid", tiles(32, 32))                            # nobody asks the clock again
+    stub.set("fast_grid", tiles(32, 32))  # nobody asks the clock again
     stub.set("seen_count", 0)
     compiled = product(tuning)
     assert [s.grid[0] for s in stub.seen()] == [tiles(128, 64)] and not tuning.built
@@ -81,7 +83,9 @@ def test_a_kernel_is_measured_once_for_sizes_of_a_class(stub, tuning, monkeypatc
     stub.set("fast_grid", tiles(128, 64))
     product(tuning)
     tried, measured = [], autotune.Tuner.measured
-    monkeypatch.setattr(autotune.Tuner, "measured", lambda self, one, given: tried.append(one.kernel) or measured(self, one, given))
+    monkeypatch.setattr(
+        autotune.Tuner, "measured", lambda self, one, given: tried.append(one.kernel) or measured(self, one, given)
+    )
     f = flambeau.compile(lambda a, b: (a @ b, a.sum(1)), backend=tuning)
     f(flambeau.zeros(SIZE, SIZE), flambeau.zeros(SIZE, SIZE))
     assert len(tried) == 1 and "gemm" not in tried[0]
@@ -93,7 +97,7 @@ def test_a_kernel_is_measured_once_for_sizes_of_a_class(stub, tuning, monkeypatc
 
 def test_what_does_not_fit_is_skipped(stub, tuning):
     tuning.place.most_shared = 4 * 3 * 32 * (64 + 32)
-    stub.set("fast_grid", tiles(128, 128))                          # the fastest needs more than there is
+    stub.set("fast_grid", tiles(128, 128))  # the fastest needs more than there is
     compiled = product(tuning)
     text = flambeau.compiler.report(compiled).graphs[0].texts["tuned.txt"]
     assert "as the rule says: skipped: needs 49,152 bytes of shared memory, and this chip has 36,864" in text
@@ -120,15 +124,20 @@ def test_inputs_are_not_touched(stub, tuning):
     stub.set("counted_parameters", 2)
     flambeau.compile(lambda x: x.mul_(2), backend=tuning)(x)
     assert counted(stub, "seen_count") > 20
-    assert [x.data_ptr() in list(s.parameters) for s in stub.seen()].count(True) == 1       # the call itself
+    assert [x.data_ptr() in list(s.parameters) for s in stub.seen()].count(True) == 1  # the call itself
 
 
 def test_modes_ask_for_it(monkeypatch):
     asked = []
     monkeypatch.setattr(target, "place_of", lambda inputs, replay, tunes: asked.append((replay, tunes)))
-    monkeypatch.setattr(driver, "compile_graph", lambda *args: (lambda *inputs: list(inputs)))
-    for mode, options in ((None, None), ("reduce-overhead", None), ("max-autotune", None), ("max-autotune-no-cudagraphs", None),
-                          (None, {"max_autotune": True})):
+    monkeypatch.setattr(driver, "compile_graph", lambda *args: lambda *inputs: list(inputs))
+    for mode, options in (
+        (None, None),
+        ("reduce-overhead", None),
+        ("max-autotune", None),
+        ("max-autotune-no-cudagraphs", None),
+        (None, {"max_autotune": True}),
+    ):
         target.triton_backend(None, [], options, mode)
     assert asked == [(False, False), (True, False), (True, True), (False, True), (False, True)]
 
@@ -138,5 +147,8 @@ def test_choices_differ_from_the_rule_and_from_each_other():
     made = configs.products(rule, {"BM": 64, "BN": 32, "BK": 512}, 4)
     blocks = [{**rule, **change} for change in made]
     assert rule not in blocks and all(blocks.count(b) == 1 for b in blocks) and all(b["BN"] <= 32 for b in blocks)
-    assert all(set(c) <= {"RBLOCK", "XBLOCK", "num_warps"} for c in configs.rows({"XBLOCK": 4, "RBLOCK": 1024, "num_warps": 4}, ["RBLOCK"]))
+    assert all(
+        set(c) <= {"RBLOCK", "XBLOCK", "num_warps"}
+        for c in configs.rows({"XBLOCK": 4, "RBLOCK": 1024, "num_warps": 4}, ["RBLOCK"])
+    )
     assert all("RBLOCK" not in c for c in configs.rows({"XBLOCK": 4, "RBLOCK": 128, "num_warps": 4}, []))

@@ -18,7 +18,7 @@ ROWS = 5
 
 
 def buffer(name, *sizes, kind="input", dtype=dtypes.float32):
-    strides = tuple(int(np.prod(sizes[d + 1:])) for d in range(len(sizes)))
+    strides = tuple(int(np.prod(sizes[d + 1 :])) for d in range(len(sizes)))
     return Buffer(name, dtype, sizes, strides, 0, kind)
 
 
@@ -42,7 +42,7 @@ def numbers(width, dtype, odd):
     x = np.random.default_rng(width).standard_normal((ROWS, width)).astype(np.float32)
     if not dtype.is_floating_point:
         return (x * 3).astype(dtype.numpy)
-    x[0] = 1.0                                                      # equals: the first position wins
+    x[0] = 1.0  # equals: the first position wins
     if odd:
         x[1, width // 2], x[2, width - 1], x[3, 0], x[4] = np.nan, np.inf, -np.inf, -np.inf
     return x

@@ -31,7 +31,7 @@ class Host:
         self.calls = []
 
     def empty(self, elements, dtype):
-        return creation.full((elements,), 1, dtype=dtype)           # not zeros: nobody may count on them
+        return creation.full((elements,), 1, dtype=dtype)  # not zeros: nobody may count on them
 
     def zeros(self, elements, dtype):
         return creation.zeros((elements,), dtype=dtype)
@@ -46,6 +46,7 @@ class Host:
                     given = {name: number(found, tl, g, addresses, scalars) for name, g in launched.arguments}
                     blocks = {k: tl.float32 if v is tl.bfloat16 else v for k, v in launched.constants}
                     triton_api.run_grid(found, one.function, launched.grid, given | blocks)
+
         return run
 
 
@@ -58,14 +59,20 @@ def number(found, tl, given, addresses, scalars):
 @pytest.fixture
 def host(monkeypatch):
     """A backend that runs on a `Host`."""
+
     def launched(program, chip, sizes, generated, most_shared, configs, unaligned):
         namespace = triton_api.load(generated.text, interpreted=True)
-        return [SimpleNamespace(function=namespace[one.kernel], launched=one) for one in aot.launches(program, generated, namespace, sizes, configs, unaligned)]
+        return [
+            SimpleNamespace(function=namespace[one.kernel], launched=one)
+            for one in aot.launches(program, generated, namespace, sizes, configs, unaligned)
+        ]
+
     monkeypatch.setattr(aot, "compile_program", launched)
     place = Host()
 
     def backend(graph, inputs):
         return driver.compile_graph(graph, inputs, None, target.on_device(place))
+
     backend.place = place
     with config.patch(strict=True):
         yield backend
@@ -96,6 +103,7 @@ def test_written_inputs_aliases_numbers_and_checks(host):
     def f(x, i, rate):
         x.mul_(rate)
         return x, x[i] + F.dropout(x.sum(0), 0.5), x.t(), x.shape[0]
+
     compiled = flambeau.compile(f, backend=host)
     for rows, rate in ((4, 0.5), (6, 2.5)):
         index = flambeau.tensor([1, -1, 3])
@@ -122,7 +130,9 @@ def test_results_are_new_memory(host):
 def test_arrays_that_are_not_aligned_are_told(host):
     """Kernels load several elements at once from arrays that begin at multiples of 16 bytes."""
     told, prepare = [], host.place.prepare
-    host.place.prepare = lambda launches: told.append([g.value for one in launches for _, g in one.launched.arguments]) or prepare(launches)
+    host.place.prepare = lambda launches: (
+        told.append([g.value for one in launches for _, g in one.launched.arguments]) or prepare(launches)
+    )
     compiled = flambeau.compile(lambda x: x * 2, backend=host)
     whole = flambeau.arange(9.0)
     for x in (whole[:8], whole[1:], whole[:8], whole[1:]):
@@ -153,13 +163,14 @@ def test_what_does_not_fit_is_compiled_with_smaller_blocks(programs, monkeypatch
         tried.append((options["num_stages"], blocks["BM"], blocks["BN"], blocks["BK"]))
         shared = 4 * options["num_stages"] * blocks["BK"] * (blocks["BM"] + blocks["BN"])
         return aot.Binary(launched, b"\x7fELF", "", {"name": launched.kernel, "shared": shared})
+
     monkeypatch.setattr(aot, "compiled", compiled)
     with config.patch(cache_dir=str(tmp_path)):
         aot.artefacts.forget()
         (made,) = aot.compile_program(programs[-1], 80, {}, most_shared=10_000)
         assert tried == [(3, 64, 64, 32), (2, 64, 64, 32), (1, 64, 64, 32), (1, 32, 64, 32), (1, 32, 32, 32)]
         assert made.facts["shared"] <= 10_000 and dict(made.launched.constants)["BM"] == 32
-        assert made.launched.grid == (8 * 8,)                                   # more, smaller tiles
+        assert made.launched.grid == (8 * 8,)  # more, smaller tiles
         with pytest.raises(BackendError, match="shared memory, and this chip has 100"):
             aot.compile_program(programs[-1], 80, {}, most_shared=100)
     aot.artefacts.forget()
@@ -168,6 +179,7 @@ def test_what_does_not_fit_is_compiled_with_smaller_blocks(programs, monkeypatch
 def test_one_device_a_graph():
     class On(flambeau.Tensor):
         device = None
+
     tensors = [flambeau.zeros(2).as_subclass(On) for _ in range(2)]
     for t, d in zip(tensors, ("cpu", "cuda:0")):
         type(t).device = property(lambda self: flambeau.device(self.place))
@@ -184,4 +196,6 @@ def test_programs_on_cuda_tensors():
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["different"] == {} and found["programs"] == 9 and found["kernels"] > 15
-    assert [why for why in found["fallbacks"] if "cuda" in why or "triton" in why] == ["triton: inv(float32[4, 4]): factorisations are the vendor's library's"]
+    assert [why for why in found["fallbacks"] if "cuda" in why or "triton" in why] == [
+        "triton: inv(float32[4, 4]): factorisations are the vendor's library's"
+    ]

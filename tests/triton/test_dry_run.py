@@ -38,6 +38,7 @@ def made():
         loss.backward()
         optimizer.step()
         return loss
+
     return model, step
 
 
@@ -54,16 +55,23 @@ def test_a_training_step(tmp_path):
     for (name, p), q in zip(model.named_parameters(), plain.parameters()):
         near(p.detach(), q.detach(), name)
     (text,), (ptx,) = tmp_path.glob("*/kernels.py"), tmp_path.glob("*/kernels.ptx")
-    written = text.read_text()              # (the mask drawn inside is Triton's alone: C++ runs that attention by eager calls)
-    assert all(f"def k_{name}(" in written for name in ("dropped_attention", "attention_backward_keys", "attention_backward_queries"))
+    written = text.read_text()  # (the mask drawn inside is Triton's alone: C++ runs that attention by eager calls)
+    assert all(
+        f"def k_{name}(" in written for name in ("dropped_attention", "attention_backward_keys", "attention_backward_queries")
+    )
     assert ".target sm_80" in ptx.read_text() and compiler.counters()["breaks"] == {}
 
 
 def test_the_example(tmp_path, everything):
     if not everything:
         pytest.skip("a minute: TRITON_TESTS=all")
-    done = subprocess.run([sys.executable, str(EXAMPLE), "--device", "cuda", "--dry-run", "--out", str(tmp_path / "out")],
-                          env=dict(os.environ, FLAMBEAU_DUMP=str(tmp_path / "dump")), capture_output=True, text=True, timeout=280)
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE), "--device", "cuda", "--dry-run", "--out", str(tmp_path / "out")],
+        env=dict(os.environ, FLAMBEAU_DUMP=str(tmp_path / "dump")),
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
     assert done.returncode == 0, done.stderr
     (ptx,) = (tmp_path / "dump").glob("*/kernels.ptx")
     assert ".target sm_90" in ptx.read_text() and str(ptx) in done.stdout

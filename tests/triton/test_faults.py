@@ -32,8 +32,12 @@ class Stubbed(Host):
 @pytest.fixture
 def place(stub, monkeypatch):
     """A place on the recording driver; kernels are not really compiled."""
+
     def compiled(namespace, launched, capability):
-        return aot.Binary(launched, b"\x7fELF" + launched.kernel.encode(), "", {"name": launched.kernel, "shared": 64, "num_warps": 4})
+        return aot.Binary(
+            launched, b"\x7fELF" + launched.kernel.encode(), "", {"name": launched.kernel, "shared": 64, "num_warps": 4}
+        )
+
     monkeypatch.setattr(aot, "binary", lambda key, *given: compiled(*given))
     monkeypatch.setattr(aot, "kept_list", lambda whole: None)
     monkeypatch.setattr(aot.artefacts, "put", lambda *given: "")
@@ -59,7 +63,7 @@ def test_no_memory_for_results(place):
     place.left = 1
     with pytest.raises(flambeau.cuda.OutOfMemoryError, match="Tried to allocate"):
         f(x)
-    assert flambeau.equal(x, flambeau.ones(3, 5))                       # eager did not run instead: it would have doubled x
+    assert flambeau.equal(x, flambeau.ones(3, 5))  # eager did not run instead: it would have doubled x
     f(x)
 
 
@@ -69,7 +73,9 @@ def test_no_memory_for_a_launch(stub, place, replay):
     f = compile_on(place, lambda x: x * 2 + 1)
     f(flambeau.ones(4))
     failing(stub, 2)
-    with pytest.raises(flambeau.cuda.OutOfMemoryError, match="was not launched: out of memory; free tensors, or use a smaller batch") as error:
+    with pytest.raises(
+        flambeau.cuda.OutOfMemoryError, match="was not launched: out of memory; free tensors, or use a smaller batch"
+    ) as error:
         f(flambeau.ones(4))
     assert isinstance(error.value, MemoryError) and isinstance(error.value, RuntimeError)
     failing(stub, 0, -1)
@@ -122,7 +128,8 @@ def test_types_that_kernels_do_not_compute_in():
     assert flambeau.equal(product, a @ a.t()) and doubled.tolist() == [2 + 2j] * 4
     assert sorted(flambeau.compiler.counters()["fallbacks"]) == [
         "triton: gemm(int64[2, 3], int64[3, 2]): tensor cores multiply floating matrices",
-        "triton: mul(complex64[4]): kernels have no complex numbers"]
+        "triton: mul(complex64[4]): kernels have no complex numbers",
+    ]
 
 
 @pytest.mark.parametrize("most", [60_000, 30_000, 12_000])

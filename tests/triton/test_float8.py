@@ -34,7 +34,7 @@ def test_all_numbers(kind):
     for narrow in (flambeau.bfloat16, flambeau.float16):
         x = flambeau.arange(-32768, 32768).to(flambeau.int16).view(narrow)
         assert flambeau.equal(bits(compiled(lambda x: x.to(kind), x)), bits(x.to(kind)))
-        x = x.float() * 1.0009765625                                    # not all of them halves, some beside a tie
+        x = x.float() * 1.0009765625  # not all of them halves, some beside a tie
         assert flambeau.equal(bits(compiled(lambda x: (x * 1).to(kind), x)), bits(x.to(kind)))
 
 
@@ -50,8 +50,8 @@ def test_scaled_products(programs):
     a, b = flambeau.randn(16, 32).to(KINDS[0]), flambeau.randn(16, 32).to(KINDS[0]).t()
     one = flambeau.tensor(0.5)
     f = lambda a, b: flambeau._scaled_mm(a, b, one, one, out_dtype=flambeau.bfloat16)
-    assert (compiled(f, a, b).float() - f(a, b).float()).abs().max() <= 2 ** -7 * f(a, b).float().abs().max()
-    for capability in aot.CAPABILITIES:                               # sm_80 has no instructions for them
+    assert (compiled(f, a, b).float() - f(a, b).float()).abs().max() <= 2**-7 * f(a, b).float().abs().max()
+    for capability in aot.CAPABILITIES:  # sm_80 has no instructions for them
         assert all(made.cubin[:4] == b"\x7fELF" for program in programs for made in aot.compile_program(program, capability))
 
 

@@ -14,9 +14,18 @@ def binary(kernel="k", arguments=(), grid=(7,), cubin=b"\x7fELF1", **facts):
     return Binary(Launched(kernel, grid, tuple(arguments), (), ()), cubin, "", facts)
 
 
-TWO = [binary("first", [("x", Given("*fp32", "x")), ("n", Given("i32", value=-5)), ("y", Given("*fp32", "y"))], (3, 2)),
-       binary("second", [("y", Given("*fp32", "y")), ("seed", Given("i64", "seed")), ("rate", Given("fp64", "rate"))], (9,),
-              b"\x7fELF2", num_warps=8, shared=100_000, num_ctas=2)]
+TWO = [
+    binary("first", [("x", Given("*fp32", "x")), ("n", Given("i32", value=-5)), ("y", Given("*fp32", "y"))], (3, 2)),
+    binary(
+        "second",
+        [("y", Given("*fp32", "y")), ("seed", Given("i64", "seed")), ("rate", Given("fp64", "rate"))],
+        (9,),
+        b"\x7fELF2",
+        num_warps=8,
+        shared=100_000,
+        num_ctas=2,
+    ),
+]
 
 
 def test_one_call_launches_all_in_order(stub):
@@ -26,10 +35,12 @@ def test_one_call_launches_all_in_order(stub):
         prepared({"x": start, "y": start + 64}, stream=0xABC, scalars={"seed": -1, "rate": 0.5})
     first, second, third, fourth = stub.seen()
     assert (list(first.grid), first.block, first.shared, first.count, first.stream) == ([3, 2, 1], 128, 1024, 0, 0xABC)
-    assert list(first.parameters[:5]) == [0x1000, 2**32 - 5, 0x1040, 0, 0]          # then triton's two pointers
+    assert list(first.parameters[:5]) == [0x1000, 2**32 - 5, 0x1040, 0, 0]  # then triton's two pointers
     assert (list(second.grid), second.block, second.shared, second.count, second.cluster) == ([18, 1, 1], 256, 100_000, 2, 2)
     assert list(second.parameters[:5]) == [0x1040, 2**64 - 1, 0x3FE0000000000000, 0, 0]
-    assert third.parameters[0] == 0x2000 and fourth.parameters[0] == 0x2040 and third.function == first.function != second.function
+    assert (
+        third.parameters[0] == 0x2000 and fourth.parameters[0] == 0x2040 and third.function == first.function != second.function
+    )
     assert ctypes.c_int.in_dll(stub, "shared_limit").value == 100_000
 
 
@@ -98,9 +109,9 @@ def test_addresses_that_come_again_are_replayed(stub):
         call(0x1000)
     assert (len(stub.seen()), counted(stub, "recorded"), counted(stub, "replayed")) == (4, 1, 4)
     assert ctypes.c_uint64.in_dll(stub, "replayed_stream").value == 0xABC
-    call(0x2000)                                                        # other memory: launched as always
-    call(0x1000)                                                        # known: replayed
-    call(0x1000, seed=2)                                                # another number: launched
+    call(0x2000)  # other memory: launched as always
+    call(0x1000)  # known: replayed
+    call(0x1000, seed=2)  # another number: launched
     assert (len(stub.seen()), counted(stub, "recorded"), counted(stub, "replayed")) == (8, 1, 5)
     assert stub.seen()[4].parameters[0] == 0x2000 and stub.seen()[7].parameters[1] == 2
     prepared.__del__()

@@ -82,8 +82,15 @@ def test_mlp_trains():
 
 def test_convolutions_train():
     flambeau.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 6, 3, groups=2),
-                          nn.MaxPool2d(2), nn.Flatten(), nn.Linear(6 * 2 * 2, 5))
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 6, 3, groups=2),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(6 * 2 * 2, 5),
+    )
     check(model, flambeau.randn(3, 3, 12, 12))
 
 
@@ -100,6 +107,7 @@ def test_blocks_as_a_gpu_gets_them(monkeypatch):
     def f(x, w, i):
         y = (x @ w).softmax(-1)
         return y.sum(0), x.var(1), (x + 1).t().contiguous(), x[i].argmax(-1), x.logsumexp(1), x.amax(), x.double().cumsum(1)
+
     flambeau.manual_seed(0)
     inputs = flambeau.randn(40, 4100), flambeau.randn(4100, 20), flambeau.tensor([3, -1, 39])
     for a, b in zip(flambeau.compile(f, backend="triton")(*inputs), f(*inputs)):
@@ -127,9 +135,12 @@ def test_draws_are_those_of_eager():
 
 def test_long_reductions_are_split(programs):
     """Few points with much to add up would keep few of a GPU's processors busy: parts first, then their sums."""
-    x, w = flambeau.randint(-9, 9, (100, 5001)).float(), flambeau.randint(-9, 9, (4100, 96)).float()    # sums are exact
-    for f, given, launches in ((lambda x: (x.sum(), x.amax()), x, 2), (lambda w: (w * 2).sum(0), w, 2),
-                               (lambda x: x.sum(1), x[:, :4000].contiguous(), 1)):
+    x, w = flambeau.randint(-9, 9, (100, 5001)).float(), flambeau.randint(-9, 9, (4100, 96)).float()  # sums are exact
+    for f, given, launches in (
+        (lambda x: (x.sum(), x.amax()), x, 2),
+        (lambda w: (w * 2).sum(0), w, 2),
+        (lambda x: x.sum(1), x[:, :4000].contiguous(), 1),
+    ):
         found, wanted = flambeau.compile(f, backend="triton")(given), f(given)
         for a, b in zip(flat(found), flat(wanted)):
             near(a, b, "sum", strided=False)

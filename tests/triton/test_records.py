@@ -10,11 +10,15 @@ from flambeau.runtime.config import config
 
 from ..test_ops_compiled import EVERY, NO_LOWERING, UNDEFINED, Program, flat, near, run
 
-SAMPLE = 9                              # (ndtr and log_ndtr are formulas with erfcx)
-SCANS = {"cumsum", "cummax", "cummin", "cumprod", "logcumsumexp", "linear_scan"}             # have kernels, for C++ have none
-NO_TRITON = NO_LOWERING.keys() - SCANS - {"sort", "topk"} | {"gru_sequence", "lstm_sequence", "rnn_sequence", "randperm"} | {"ndtr", "log_ndtr"}
-THROUGH = {"gru_sequence_backward", "lstm_sequence_backward", "ctc_loss_backward"}           # have no samples of their own
-SORTED = {"sort", "topk", "multinomial"}                                    # where the length of rows is not known
+SAMPLE = 9  # (ndtr and log_ndtr are formulas with erfcx)
+SCANS = {"cumsum", "cummax", "cummin", "cumprod", "logcumsumexp", "linear_scan"}  # have kernels, for C++ have none
+NO_TRITON = (
+    NO_LOWERING.keys() - SCANS - {"sort", "topk"}
+    | {"gru_sequence", "lstm_sequence", "rnn_sequence", "randperm"}
+    | {"ndtr", "log_ndtr"}
+)
+THROUGH = {"gru_sequence_backward", "lstm_sequence_backward", "ctc_loss_backward"}  # have no samples of their own
+SORTED = {"sort", "topk", "multinomial"}  # where the length of rows is not known
 RECORDS = [name for name in EVERY if OPS[name].sample_rule is not None]
 
 

@@ -13,7 +13,6 @@ from flambeau.runtime.config import config
 from flambeau.runtime.errors import BackendError
 
 
-
 @triton.jit
 def put(pointer, value, mask):
     tl.store(pointer, value, mask)
@@ -88,6 +87,7 @@ def test_what_it_writes_is_seen_by_what_follows():
         wrapped[grid](x, bins, x.shape[0], BLOCK=32)
         count[(1,)](x, bins[1], x.shape[0], BLOCK=64)
         return before, bins.sum(), bins[0] * 2
+
     x = flambeau.randint(0, 4, (50,), dtype=flambeau.int32)
     results = []
     for call in (f, flambeau.compile(f, fullgraph=True)):

@@ -23,8 +23,15 @@ class TensorMetadata(NamedTuple):
 
 def _metadata(t: Tensor) -> TensorMetadata:
     from ....eager.memory_formats import channels_last, contiguous_format
-    form = next((f for f in (contiguous_format, channels_last) if (f is not channels_last or t.ndim == 4)
-                 and t.is_contiguous(memory_format=f)), None)
+
+    form = next(
+        (
+            f
+            for f in (contiguous_format, channels_last)
+            if (f is not channels_last or t.ndim == 4) and t.is_contiguous(memory_format=f)
+        ),
+        None,
+    )
     return TensorMetadata(t.shape, t.dtype, t.requires_grad, t.stride(), form, False, {})
 
 

@@ -4,6 +4,11 @@ from .. import missing
 
 _ADVICE = "files with code in them are neither written nor run; torch.save and torch.load keep weights"
 globals().update(missing.functions("torch.package", "is_from_package", _ADVICE))
-globals().update(missing.kinds(
-    "torch.package", "Directory EmptyMatchError GlobGroup Importer ObjMismatchError ObjNotFoundError OrderedImporter "
-    "PackageExporter PackageImporter PackagingError", _ADVICE))
+globals().update(
+    missing.kinds(
+        "torch.package",
+        "Directory EmptyMatchError GlobGroup Importer ObjMismatchError ObjNotFoundError OrderedImporter "
+        "PackageExporter PackageImporter PackagingError",
+        _ADVICE,
+    )
+)

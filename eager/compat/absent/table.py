@@ -97,8 +97,9 @@ def made(symbol, entry):
     if sign == "~":
         return typing.TypeVar(name)
     if exception:
-        return type(name, (getattr(builtins, exception),),
-                    {"__module__": module, "__doc__": f"{symbol}: nothing here raises it."})
+        return type(
+            name, (getattr(builtins, exception),), {"__module__": module, "__doc__": f"{symbol}: nothing here raises it."}
+        )
     if bytes_:
         return ElementType(name, int(bytes_))
     if members is not None:

@@ -4,8 +4,12 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-matmul = SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
-                         allow_bf16_reduced_precision_reduction=True, fp32_precision="none")
+matmul = SimpleNamespace(
+    allow_tf32=False,
+    allow_fp16_reduced_precision_reduction=True,
+    allow_bf16_reduced_precision_reduction=True,
+    fp32_precision="none",
+)
 cufft_plan_cache = SimpleNamespace(size=0, max_size=0, clear=lambda: None)
 _enabled = dict(flash=True, mem_efficient=True, math=True, cudnn=True)
 

@@ -12,8 +12,10 @@ class _Engines(ModuleType):
 
     def __setattr__(self, name, value):
         if name == "engine" and value not in self.supported_engines:
-            raise RuntimeError(f"torch.backends.quantized.engine = {value!r}: there is no quantized engine here (supported: "
-                               f"{self.supported_engines})")
+            raise RuntimeError(
+                f"torch.backends.quantized.engine = {value!r}: there is no quantized engine here (supported: "
+                f"{self.supported_engines})"
+            )
         super().__setattr__(name, value)
 
 

@@ -62,10 +62,20 @@ def is_nccl_available():
 is_mpi_available = is_ucc_available = is_torchelastic_launched = is_gloo_available = is_nccl_available
 
 
-def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None,
-                       group_name="", pg_options=None, device_id=None):
+def init_process_group(
+    backend=None,
+    init_method=None,
+    timeout=None,
+    world_size=-1,
+    rank=-1,
+    store=None,
+    group_name="",
+    pg_options=None,
+    device_id=None,
+):
     """Makes the group of one process. A world size above 1, given or in WORLD_SIZE, raises."""
     import os
+
     size = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", "1"))
     if size != 1:
         raise missing.error(f"torch.distributed.init_process_group(world_size={size})", _ADVICE)
@@ -80,8 +90,10 @@ def destroy_process_group(group_=None):
 
 def _check(name):
     if group.WORLD is None:
-        raise ValueError(f"torch.distributed.{name}: Default process group has not been initialized, "
-                         "please make sure to call init_process_group.")
+        raise ValueError(
+            f"torch.distributed.{name}: Default process group has not been initialized, "
+            "please make sure to call init_process_group."
+        )
 
 
 def get_rank(group=None):
@@ -162,5 +174,11 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
     return _done(async_op)
 
 
-globals().update(missing.functions("torch.distributed", """send recv isend irecv scatter gather all_to_all
-batch_isend_irecv monitored_barrier""", _ADVICE))
+globals().update(
+    missing.functions(
+        "torch.distributed",
+        """send recv isend irecv scatter gather all_to_all
+batch_isend_irecv monitored_barrier""",
+        _ADVICE,
+    )
+)

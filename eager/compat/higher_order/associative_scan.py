@@ -34,7 +34,7 @@ def _prefixes(combine, xs, dim):
     if count < 2:
         return xs
     pairs = combine([_part(x, dim, 0, count - 1) for x in xs], [_part(x, dim, 1, count) for x in xs])
-    odd = _prefixes(combine, pairs, dim)                          # prefixes that end at 1, 3, 5, ...
+    odd = _prefixes(combine, pairs, dim)  # prefixes that end at 1, 3, 5, ...
     first = [x.narrow(dim, 0, 1) for x in xs]
     if count == 2:
         return [shapes.cat(pair, dim) for pair in zip(first, odd)]

@@ -23,5 +23,7 @@ def _check(pred, true_fn, false_fn, operands):
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError("Expect both branches to be callable.")
     if not isinstance(operands, (tuple, list)) or not all(isinstance(x, Tensor) for x in pytree.tree_leaves(operands)):
-        raise RuntimeError("Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor "
-                           f"leaves, but got {operands}.")
+        raise RuntimeError(
+            "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor "
+            f"leaves, but got {operands}."
+        )

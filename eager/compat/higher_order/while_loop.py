@@ -34,8 +34,10 @@ def _checked(before, found):
     after = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     (old, old_tree), (new, new_tree) = pytree.tree_flatten(before), pytree.tree_flatten(after)
     if old_tree != new_tree:
-        raise RuntimeError(f"Expected body_fn_output and carried_inputs to have same number of outputs and structure, but got "
-                           f"{new_tree} and {old_tree}")
+        raise RuntimeError(
+            f"Expected body_fn_output and carried_inputs to have same number of outputs and structure, but got "
+            f"{new_tree} and {old_tree}"
+        )
     for a, b in zip(old, new):
         if isinstance(a, Tensor) and (not isinstance(b, Tensor) or a.shape != b.shape or a.dtype is not b.dtype):
             told = f"{tuple(b.shape)} of {b.dtype}" if isinstance(b, Tensor) else type(b).__name__

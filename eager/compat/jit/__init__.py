@@ -47,6 +47,7 @@ def annotate(the_type, the_value):
 
 def isinstance(obj, target_type):
     import builtins
+
     return builtins.isinstance(obj, target_type)
 
 

@@ -20,9 +20,11 @@ BroadcastingList1, BroadcastingList2, BroadcastingList3 = _Sized(), _Sized(), _S
 
 def boolean_dispatch(arg_name, arg_index, default, if_true, if_false, module_name, func_name):
     """A function that is one of two, by the value of an argument."""
+
     def function(*args, **kwargs):
         chosen = kwargs.get(arg_name, args[arg_index] if len(args) > arg_index else default)
         return (if_true if chosen else if_false)(*args, **kwargs)
+
     function.__name__, function.__doc__ = func_name or if_true.__name__, if_true.__doc__
     return function
 

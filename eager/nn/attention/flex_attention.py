@@ -10,8 +10,17 @@ from typing import NamedTuple
 from ... import api
 from ...tensor import Tensor
 
-__all__ = ["BlockMask", "flex_attention", "create_block_mask", "create_mask", "noop_mask", "AuxRequest", "AuxOutput",
-           "and_masks", "or_masks"]
+__all__ = [
+    "BlockMask",
+    "flex_attention",
+    "create_block_mask",
+    "create_mask",
+    "noop_mask",
+    "AuxRequest",
+    "AuxOutput",
+    "and_masks",
+    "or_masks",
+]
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
@@ -37,21 +46,25 @@ def noop_mask(batch, head, token_q, token_kv):
 
 def and_masks(*mask_mods):
     """A mask that allows what all of these allow."""
+
     def mask_mod(b, h, q_idx, kv_idx):
         result = b.new_ones((), dtype=api.bool)
         for mod in mask_mods:
             result = result & mod(b, h, q_idx, kv_idx)
         return result
+
     return mask_mod
 
 
 def or_masks(*mask_mods):
     """A mask that allows what any of these allows."""
+
     def mask_mod(b, h, q_idx, kv_idx):
         result = b.new_zeros((), dtype=api.bool)
         for mod in mask_mods:
             result = result | mod(b, h, q_idx, kv_idx)
         return result
+
     return mask_mod
 
 
@@ -75,8 +88,7 @@ class BlockMask:
     def to_dense(self):
         """1 where a block has anything to attend to, (B, H, query blocks, key blocks)."""
         mask = create_mask(self.mask_mod, *self.shape, device=self.device)
-        rows, columns = ([slice(k, k + n) for k in range(0, size, n)]
-                         for size, n in zip(self.shape[2:], self.BLOCK_SIZE))
+        rows, columns = ([slice(k, k + n) for k in range(0, size, n)] for size, n in zip(self.shape[2:], self.BLOCK_SIZE))
         return api.stack([api.stack([mask[:, :, r, c].any(-1).any(-1) for c in columns], -1) for r in rows], -2).int()
 
     def __repr__(self):
@@ -89,8 +101,19 @@ def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device="cpu", BLOCK_SIZE=_D
     return BlockMask(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), size, device)
 
 
-def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False,
-                   kernel_options=None, *, return_aux=None):
+def flex_attention(
+    query,
+    key,
+    value,
+    score_mod=None,
+    block_mask=None,
+    scale=None,
+    enable_gqa=False,
+    return_lse=False,
+    kernel_options=None,
+    *,
+    return_aux=None,
+):
     """softmax(score_mod(q @ k.T * scale)) @ v over (B, H, L, E), (B, H, S, E), (B, H, S, Ev).
 
     `score_mod(score, b, h, q_idx, kv_idx)` changes scores, `block_mask` says which count; a query without any key gives

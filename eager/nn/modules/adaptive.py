@@ -20,10 +20,17 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs, made = list(cutoffs), {"device": device, "dtype": dtype}
         if not cutoffs:
             raise ValueError("cutoffs should be a sequence of length larger than 0")
-        if cutoffs != sorted(cutoffs) or min(cutoffs) <= 0 or max(cutoffs) > n_classes - 1 or \
-                len(set(cutoffs)) != len(cutoffs) or any(int(c) != c for c in cutoffs):
-            raise ValueError("cutoffs should be a sequence of unique, positive integers sorted in an increasing order, "
-                             "where each value is between 1 and n_classes-1")
+        if (
+            cutoffs != sorted(cutoffs)
+            or min(cutoffs) <= 0
+            or max(cutoffs) > n_classes - 1
+            or len(set(cutoffs)) != len(cutoffs)
+            or any(int(c) != c for c in cutoffs)
+        ):
+            raise ValueError(
+                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, "
+                "where each value is between 1 and n_classes-1"
+            )
         self.in_features, self.n_classes, self.cutoffs = in_features, n_classes, cutoffs + [n_classes]
         self.div_value, self.head_bias = div_value, head_bias
         self.shortlist_size, self.n_clusters = self.cutoffs[0], len(self.cutoffs) - 1
@@ -33,8 +40,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         for k in range(self.n_clusters):
             width = int(in_features // div_value ** (k + 1))
             size = self.cutoffs[k + 1] - self.cutoffs[k]
-            self.tail.append(Sequential(Linear(in_features, width, bias=False, **made),
-                                        Linear(width, size, bias=False, **made)))
+            self.tail.append(Sequential(Linear(in_features, width, bias=False, **made), Linear(width, size, bias=False, **made)))
 
     def reset_parameters(self):
         self.head.reset_parameters()
@@ -47,12 +53,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             if input.shape[0] != target.shape[0]:
                 raise RuntimeError("Input and target should have the same size in the batch dimension.")
             if input.dim() != 2:
-                raise RuntimeError(f"1D target tensor expects 2D input tensors, but found inputs with size "
-                                   f"{input.size()}")
+                raise RuntimeError(f"1D target tensor expects 2D input tensors, but found inputs with size {input.size()}")
         elif target.dim() == 0:
             if input.dim() != 1:
-                raise RuntimeError(f"0D target tensor expects 1D input tensors, but found inputs with size "
-                                   f"{input.size()}")
+                raise RuntimeError(f"0D target tensor expects 1D input tensors, but found inputs with size {input.size()}")
         else:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
 
@@ -62,8 +66,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         x, target = (input.unsqueeze(0), target_.unsqueeze(0)) if lone else (input, target_)
         low, high = int(target.min()), int(target.max())
         if low < 0 or high >= self.n_classes:
-            raise RuntimeError(f"Target values should be in [0, {self.n_classes - 1}], but values in range "
-                               f"[{low}, {high}] were found. ")
+            raise RuntimeError(
+                f"Target values should be in [0, {self.n_classes - 1}], but values in range [{low}, {high}] were found. "
+            )
         places, output = target.clone(), zeros(target.shape, dtype=x.dtype, device=x.device)
         for k, (first, last) in enumerate(zip(self.cutoffs, self.cutoffs[1:])):
             rows = ((target >= first) & (target < last)).nonzero().squeeze(1)
@@ -81,10 +86,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """(N, n_classes)"""
         head = self.head(input)
         out, parts = F.log_softmax(head, dim=1), []
-        parts.append(out[:, :self.shortlist_size])
+        parts.append(out[:, : self.shortlist_size])
         for k, tail in enumerate(self.tail):
             entry = self.shortlist_size + k
-            parts.append(F.log_softmax(tail(input), dim=1) + out[:, entry:entry + 1])
+            parts.append(F.log_softmax(tail(input), dim=1) + out[:, entry : entry + 1])
         return cat(parts, dim=1)
 
     def predict(self, input):

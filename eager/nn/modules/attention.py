@@ -18,12 +18,25 @@ class MultiheadAttention(Module):
 
     __constants__ = ["batch_first"]
 
-    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None,
-                 vdim=None, batch_first=False, device=None, dtype=None):
+    def __init__(
+        self,
+        embed_dim,
+        num_heads,
+        dropout=0.0,
+        bias=True,
+        add_bias_kv=False,
+        add_zero_attn=False,
+        kdim=None,
+        vdim=None,
+        batch_first=False,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} "
-                             f"and num_heads={num_heads} instead")
+            raise ValueError(
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead"
+            )
         if embed_dim % num_heads:
             raise AssertionError("embed_dim must be divisible by num_heads")
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
@@ -49,8 +62,9 @@ class MultiheadAttention(Module):
         self._reset_parameters()
 
     def _reset_parameters(self):
-        weights = ([self.in_proj_weight] if self._qkv_same_embed_dim
-                   else [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight])
+        weights = (
+            [self.in_proj_weight] if self._qkv_same_embed_dim else [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        )
         for weight in weights:
             init.xavier_uniform_(weight)
         if self.in_proj_bias is not None:
@@ -61,21 +75,49 @@ class MultiheadAttention(Module):
                 init.xavier_normal_(bias)
 
     def __setstate__(self, state):
-        state.setdefault("_qkv_same_embed_dim", True)       # of modules pickled before there was another way
+        state.setdefault("_qkv_same_embed_dim", True)  # of modules pickled before there was another way
         super().__setstate__(state)
 
-    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
-                average_attn_weights=True, is_causal=False):
+    def forward(
+        self,
+        query,
+        key,
+        value,
+        key_padding_mask=None,
+        need_weights=True,
+        attn_mask=None,
+        average_attn_weights=True,
+        is_causal=False,
+    ):
         swap = self.batch_first and query.dim() == 3
         if swap:
             same = query is key and key is value
-            query, key, value = ((query.transpose(0, 1),) * 3 if same
-                                 else (x.transpose(0, 1) for x in (query, key, value)))
+            query, key, value = (query.transpose(0, 1),) * 3 if same else (x.transpose(0, 1) for x in (query, key, value))
         out, weights = F.multi_head_attention_forward(
-            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
-            self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, self.training,
-            key_padding_mask, need_weights, attn_mask, not self._qkv_same_embed_dim, self.q_proj_weight,
-            self.k_proj_weight, self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal)
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            self.training,
+            key_padding_mask,
+            need_weights,
+            attn_mask,
+            not self._qkv_same_embed_dim,
+            self.q_proj_weight,
+            self.k_proj_weight,
+            self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+        )
         return (out.transpose(0, 1) if swap else out), weights
 
     def merge_masks(self, attn_mask, key_padding_mask, query):
@@ -85,6 +127,9 @@ class MultiheadAttention(Module):
         if attn_mask is None:
             return key_padding_mask, 1
         batch, length = key_padding_mask.shape
-        own = (attn_mask.view(batch, -1, length, length) if attn_mask.dim() == 3
-               else attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1))
+        own = (
+            attn_mask.view(batch, -1, length, length)
+            if attn_mask.dim() == 3
+            else attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        )
         return own + key_padding_mask.view(batch, 1, 1, length).expand(-1, self.num_heads, -1, -1), 2

@@ -32,7 +32,7 @@ class BackwardCall:
     def __init__(self, module, hooks, pre_hooks):
         self.module, self.hooks, self.pre_hooks = module, hooks, pre_hooks
         self.grad_output = None
-        self.inputs = self.outputs = None       # where the tensors are among the arguments and the results
+        self.inputs = self.outputs = None  # where the tensors are among the arguments and the results
         self.n_inputs = self.n_outputs = 0
 
     # forward
@@ -45,8 +45,11 @@ class BackwardCall:
     def tap_outputs(self, result):
         single = isinstance(result, Tensor)
         if not (single or isinstance(result, tuple)):
-            warnings.warn("For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
-                          f"received {type(result)}", stacklevel=2)
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
+                f"received {type(result)}",
+                stacklevel=2,
+            )
             return result
         results = (result,) if single else result
         self.n_outputs = len(results)
@@ -63,24 +66,29 @@ class BackwardCall:
                 check_count(changed, self.n_outputs, "pre hook", "grad_output")
                 self.grad_output = changed if isinstance(changed, tuple) else tuple(changed)
         kept = self.grad_output
-        if self.inputs is None:       # no input requires grad: the hooks run now, with nothing for the inputs
+        if self.inputs is None:  # no input requires grad: the hooks run now, with nothing for the inputs
             self.run_without_inputs()
         return tuple(kept[k] for k in self.outputs)
 
     def run_without_inputs(self):
         if self.hooks:
-            warnings.warn("Full backward hook is firing when gradients are computed with respect to module outputs since "
-                          "no inputs require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module."
-                          "html#torch.nn.Module.register_full_backward_hook for more details.", stacklevel=2)
+            warnings.warn(
+                "Full backward hook is firing when gradients are computed with respect to module outputs since "
+                "no inputs require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module."
+                "html#torch.nn.Module.register_full_backward_hook for more details.",
+                stacklevel=2,
+            )
         for hook in self.hooks:
             changed = hook(self.module, (None,) * self.n_inputs, self.grad_output)
             if changed is not None and not (isinstance(changed, tuple) and all(g is None for g in changed)):
-                raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None "
-                                   "or None for all gradients.")
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None "
+                    "or None for all gradients."
+                )
         self.grad_output = None
 
     def see_input(self, grads):
-        if self.grad_output is None:            # the gradient did not come through the module's outputs
+        if self.grad_output is None:  # the gradient did not come through the module's outputs
             return grads
         found = packed(self.inputs, grads, self.n_inputs)
         for hook in self.hooks:
@@ -94,8 +102,10 @@ class BackwardCall:
 
 def check_count(changed, count, what, values):
     if len(changed) != count:
-        raise RuntimeError(f"Backward {what} returned an invalid number of {'grad_input' if what == 'hook' else values}, "
-                           f"got {len(changed)}, but expected {count}")
+        raise RuntimeError(
+            f"Backward {what} returned an invalid number of {'grad_input' if what == 'hook' else values}, "
+            f"got {len(changed)}, but expected {count}"
+        )
 
 
 def packed(at, grads, count):
@@ -137,13 +147,21 @@ def watch_result(module, hooks, args, result):
 def warn_of_many_nodes(args, result, node):
     """Hooks of the older kind mean the module only if its forward is one node from tensors to a tensor."""
     if not isinstance(result, Tensor):
-        warnings.warn("Using non-full backward hooks on a Module that does not return a single Tensor or a tuple of Tensors "
-                      "is deprecated and will be removed in future versions. Please use register_full_backward_hook to "
-                      "get the documented behavior.", FutureWarning, stacklevel=3)
+        warnings.warn(
+            "Using non-full backward hooks on a Module that does not return a single Tensor or a tuple of Tensors "
+            "is deprecated and will be removed in future versions. Please use register_full_backward_hook to "
+            "get the documented behavior.",
+            FutureWarning,
+            stacklevel=3,
+        )
         return
     starts = {t.grad_fn for t in args if isinstance(t, Tensor)}
     nexts = {n for n, _ in node.next_functions if n is not None}
     if not nexts <= {s for s in starts if s is not None} or None in starts:
-        warnings.warn("Using a non-full backward hook when the forward contains multiple autograd Nodes is deprecated and "
-                      "will be removed in future versions. This hook will be missing some grad_input. Please use "
-                      "register_full_backward_hook to get the documented behavior.", FutureWarning, stacklevel=3)
+        warnings.warn(
+            "Using a non-full backward hook when the forward contains multiple autograd Nodes is deprecated and "
+            "will be removed in future versions. This hook will be missing some grad_input. Please use "
+            "register_full_backward_hook to get the documented behavior.",
+            FutureWarning,
+            stacklevel=3,
+        )

@@ -4,7 +4,6 @@ In: (N, C, *sizes) or (C, *sizes). Out: the same with other channels and sizes. 
 input first. The lazy forms learn the number of input channels from the first input.
 """
 
-
 from .. import functional as F
 from ..parameter import UninitializedParameter
 from .affine import register_map, start_uniform
@@ -46,12 +45,35 @@ def _around(padding, kernel_size, dilation):
 
 
 class _ConvNd(Module):
-    __constants__ = ["stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels",
-                     "out_channels", "kernel_size"]
+    __constants__ = [
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+    ]
     __annotations__ = {"bias": "Tensor | None"}
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding,
-                 groups, bias, padding_mode, device=None, dtype=None):
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        bias,
+        padding_mode,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         _check(in_channels, out_channels, stride, padding, groups, padding_mode)
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel_size
@@ -69,8 +91,12 @@ class _ConvNd(Module):
     def extra_repr(self):
         zeros, ones = (0,) * len(self.padding), (1,) * len(self.dilation)
         shown = [f"{self.in_channels}", f"{self.out_channels}", f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
-        for name, default in (("padding", zeros), ("dilation", ones), ("output_padding", (0,) * len(self.output_padding)),
-                              ("groups", 1)):
+        for name, default in (
+            ("padding", zeros),
+            ("dilation", ones),
+            ("output_padding", (0,) * len(self.output_padding)),
+            ("groups", 1),
+        ):
             if getattr(self, name) != default:
                 shown.append(f"{name}={getattr(self, name)}")
         if self.bias is None:
@@ -88,12 +114,36 @@ class _ConvNd(Module):
 class _Conv(_ConvNd):
     """What Conv1d, Conv2d and Conv3d share; `_fl_dims` is the number of spatial dims."""
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
-                 padding_mode="zeros", device=None, dtype=None):
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups=1,
+        bias=True,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    ):
         own = _TUPLE[self._fl_dims]
-        super().__init__(in_channels, out_channels, own(kernel_size), own(stride),
-                         padding if isinstance(padding, str) else own(padding), own(dilation), False, own(0), groups, bias,
-                         padding_mode, device, dtype)
+        super().__init__(
+            in_channels,
+            out_channels,
+            own(kernel_size),
+            own(stride),
+            padding if isinstance(padding, str) else own(padding),
+            own(dilation),
+            False,
+            own(0),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _conv_forward(self, input, weight, bias):
         function, padding = self._fl_function, self.padding
@@ -126,16 +176,43 @@ class Conv3d(_Conv):
 
 # -- transposed
 
+
 class _ConvTransposeNd(_ConvNd):
     """What the transposed forms share."""
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True,
-                 dilation=1, padding_mode="zeros", device=None, dtype=None):
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups=1,
+        bias=True,
+        dilation=1,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    ):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         own = _TUPLE[self._fl_dims]
-        super().__init__(in_channels, out_channels, own(kernel_size), own(stride), own(padding), own(dilation), True,
-                         own(output_padding), groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            in_channels,
+            out_channels,
+            own(kernel_size),
+            own(stride),
+            own(padding),
+            own(dilation),
+            True,
+            own(output_padding),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _output_padding(self, input, output_size, stride, padding, kernel_size, num_spatial_dims, dilation=None):
         """The output padding that gives `output_size` (spatial, or of all dims)."""
@@ -145,20 +222,27 @@ class _ConvTransposeNd(_ConvNd):
         if len(output_size) == input.dim():
             output_size = output_size[outer:]
         if len(output_size) != num_spatial_dims:
-            raise ValueError(f"ConvTranspose{num_spatial_dims}D: for {input.dim()}D input, output_size must have "
-                             f"{num_spatial_dims} or {input.dim()} elements (got {len(output_size)})")
+            raise ValueError(
+                f"ConvTranspose{num_spatial_dims}D: for {input.dim()}D input, output_size must have "
+                f"{num_spatial_dims} or {input.dim()} elements (got {len(output_size)})"
+            )
         dilation = (1,) * num_spatial_dims if dilation is None else dilation
-        least = [(input.size(d + outer) - 1) * stride[d] - 2 * padding[d] + dilation[d] * (kernel_size[d] - 1) + 1
-                 for d in range(num_spatial_dims)]
+        least = [
+            (input.size(d + outer) - 1) * stride[d] - 2 * padding[d] + dilation[d] * (kernel_size[d] - 1) + 1
+            for d in range(num_spatial_dims)
+        ]
         most = [m + s - 1 for m, s in zip(least, stride)]
         if any(n < low or n > high for n, low, high in zip(output_size, least, most)):
-            raise ValueError(f"requested an output size of {output_size}, but valid sizes range from {least} to {most} "
-                             f"(for an input of {input.size()[outer:]})")
+            raise ValueError(
+                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} "
+                f"(for an input of {input.size()[outer:]})"
+            )
         return tuple([n - low for n, low in zip(output_size, least)])
 
     def forward(self, input, output_size=None):
-        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, self._fl_dims,
-                                     self.dilation)
+        extra = self._output_padding(
+            input, output_size, self.stride, self.padding, self.kernel_size, self._fl_dims, self.dilation
+        )
         return self._fl_function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
@@ -182,6 +266,7 @@ class ConvTranspose3d(_ConvTransposeNd):
 
 # -- lazy
 
+
 class _LazyConvXdMixin(LazyModuleMixin):
     """A convolution that takes its number of input channels from the first input."""
 
@@ -202,8 +287,11 @@ class _LazyConvXdMixin(LazyModuleMixin):
         self.in_channels = self._get_in_channels(input)
         if self.in_channels % self.groups != 0:
             raise ValueError("in_channels must be divisible by groups")
-        outer = ((self.in_channels, self.out_channels // self.groups) if self.transposed
-                 else (self.out_channels, self.in_channels // self.groups))
+        outer = (
+            (self.in_channels, self.out_channels // self.groups)
+            if self.transposed
+            else (self.out_channels, self.in_channels // self.groups)
+        )
         self.weight.materialize((*outer, *self.kernel_size))
         if self.bias is not None:
             self.bias.materialize((self.out_channels,))
@@ -212,8 +300,10 @@ class _LazyConvXdMixin(LazyModuleMixin):
     def _get_in_channels(self, input):
         n = self._get_num_spatial_dims()
         if input.dim() not in (n + 1, n + 2):
-            raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {type(self).__name__}, but "
-                               f"got input of size: {input.shape}")
+            raise RuntimeError(
+                f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {type(self).__name__}, but "
+                f"got input of size: {input.shape}"
+            )
         return input.shape[1] if input.dim() == n + 2 else input.shape[0]
 
     def _get_num_spatial_dims(self):
@@ -221,17 +311,39 @@ class _LazyConvXdMixin(LazyModuleMixin):
 
 
 class _LazyConv(_LazyConvXdMixin):
-    def __init__(self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
-                 padding_mode="zeros", device=None, dtype=None):
+    def __init__(
+        self,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups=1,
+        bias=True,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    ):
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
         self._fl_open(out_channels, bias, device, dtype)
 
 
 class _LazyConvTranspose(_LazyConvXdMixin):
-    def __init__(self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1,
-                 padding_mode="zeros", device=None, dtype=None):
-        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device,
-                         dtype)
+    def __init__(
+        self,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups=1,
+        bias=True,
+        dilation=1,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype)
         self._fl_open(out_channels, bias, device, dtype)
 
 

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from ...hook_handle import add_hook
 from .backward_hooks import BackwardCall, watch_result
 
-_global_hooks = OrderedDict()                   # the ids of all below that calls run, for one test on the way
+_global_hooks = OrderedDict()  # the ids of all below that calls run, for one test on the way
 _global_forward_hooks = OrderedDict()
 _global_forward_hooks_with_kwargs = OrderedDict()
 _global_forward_hooks_always_called = OrderedDict()
@@ -52,8 +52,9 @@ def register_module_backward_hook(hook):
 def _set_global_kind(full):
     global _global_is_full_backward_hook
     if _global_is_full_backward_hook is (not full):
-        raise RuntimeError("Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please "
-                           "use only one of them.")
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them."
+        )
     _global_is_full_backward_hook = full
 
 
@@ -136,8 +137,9 @@ def _run_forward_pre_hooks(module, args, kwargs):
             changed = hook(module, args, kwargs)
             if changed is not None:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
-                    raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
-                                       f"but got {changed}.")
+                    raise RuntimeError(
+                        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+                    )
                 args, kwargs = changed
         else:
             changed = hook(module, args)
@@ -149,7 +151,8 @@ def _run_forward_pre_hooks(module, args, kwargs):
 def _forward_hooks_of(module):
     """(id, hook, whether it takes keywords), those of the process first."""
     return [(k, hook, k in _global_forward_hooks_with_kwargs) for k, hook in tuple(_global_forward_hooks.items())] + [
-        (k, hook, k in module._forward_hooks_with_kwargs) for k, hook in tuple(module._forward_hooks.items())]
+        (k, hook, k in module._forward_hooks_with_kwargs) for k, hook in tuple(module._forward_hooks.items())
+    ]
 
 
 def _run_forward_hook(hook, with_kwargs, module, args, kwargs, result):
@@ -166,6 +169,8 @@ def _run_always_hooks(module, args, kwargs, ran, result):
             changed = _run_forward_hook(hook, with_kwargs, module, args, kwargs, result)
             result = result if changed is None else changed
         except Exception as error:
-            warnings.warn(f"{'global ' if everywhere else ''}module forward hook with ``always_call=True`` raised an "
-                          "exception that was silenced as another error was raised in forward: " + str(error),
-                          stacklevel=2)
+            warnings.warn(
+                f"{'global ' if everywhere else ''}module forward hook with ``always_call=True`` raised an "
+                "exception that was silenced as another error was raised in forward: " + str(error),
+                stacklevel=2,
+            )

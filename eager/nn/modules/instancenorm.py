@@ -7,8 +7,9 @@ from .batchnorm import _NormBase
 
 
 class _InstanceNorm(_NormBase):
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None,
-                 dtype=None, *, bias=True):
+    def __init__(
+        self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None, *, bias=True
+    ):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def _get_no_batch_dim(self):
@@ -18,19 +19,31 @@ class _InstanceNorm(_NormBase):
         self._check_input_dim(input)
         lone = input.ndim == self._get_no_batch_dim()
         self._fl_check_features(input, -self._get_no_batch_dim())
-        out = F.instance_norm(input.unsqueeze(0) if lone else input, self.running_mean, self.running_var, self.weight,
-                              self.bias, self.training or not self.track_running_stats,
-                              0.0 if self.momentum is None else self.momentum, self.eps)
+        out = F.instance_norm(
+            input.unsqueeze(0) if lone else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
         return out.squeeze(0) if lone else out
 
     def _fl_check_features(self, input, dim):
         if input.shape[dim] != self.num_features:
             place = input.ndim + dim
             if self.affine:
-                raise ValueError(f"expected input's size at dim={place} to match num_features ({self.num_features}), "
-                                 f"but got: {input.shape[dim]}.")
-            warnings.warn(f"input's size at dim={place} does not match num_features. You can silence this warning by "
-                          "not passing in num_features, which is not used because affine=False", stacklevel=3)
+                raise ValueError(
+                    f"expected input's size at dim={place} to match num_features ({self.num_features}), "
+                    f"but got: {input.shape[dim]}."
+                )
+            warnings.warn(
+                f"input's size at dim={place} does not match num_features. You can silence this warning by "
+                "not passing in num_features, which is not used because affine=False",
+                stacklevel=3,
+            )
 
 
 def _check_rank(input, *ranks):
@@ -45,6 +58,7 @@ def _instance_norm(name, rank):
 
         def _check_input_dim(self, input):
             _check_rank(input, rank, rank + 1)
+
     Norm.__name__ = Norm.__qualname__ = name
     Norm.__doc__ = f"Instance norm of inputs with {rank + 1} dims, or {rank} without a batch."
     return Norm

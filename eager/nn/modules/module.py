@@ -42,6 +42,7 @@ from .hooks import (  # noqa: F401  (the registration functions are public under
 
 EXTRA_STATE = _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
+
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     __slots__ = ()
 
@@ -64,9 +65,17 @@ def _indent(text, spaces=2):
 
 # ordered, because hooks run in order and may be put first
 _HOOK_DICTS = (
-    "_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_hooks_with_kwargs",
-    "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
-    "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
 )
 _TABLES = ("_parameters", "_buffers", "_modules")
 
@@ -105,8 +114,9 @@ class Module:
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def __call__(self, *args, **kwargs):
-        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
-                or _global_hooks):
+        if not (
+            self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks or _global_hooks
+        ):
             return self.forward(*args, **kwargs)
         return call_with_hooks(self, args, kwargs)
 
@@ -141,8 +151,9 @@ class Module:
 
     def _fl_set_backward_kind(self, full):
         if self._is_full_backward_hook is (not full):
-            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module. Please "
-                               "use only one of them.")
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
+            )
         self._is_full_backward_hook = full
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
@@ -214,13 +225,11 @@ class Module:
         fields = self.__dict__
         if name in fields.get("_parameters", ()):
             if value is not None:
-                raise TypeError(f"cannot assign '{typename(value)}' as parameter '{name}' "
-                                "(torch.nn.Parameter or None expected)")
+                raise TypeError(f"cannot assign '{typename(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)")
             self.register_parameter(name, None)
         elif name in fields.get("_modules", ()):
             if value is not None:
-                raise TypeError(f"cannot assign '{typename(value)}' as child module '{name}' "
-                                "(torch.nn.Module or None expected)")
+                raise TypeError(f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None expected)")
             fields["_modules"][name] = None
         elif isinstance(value, Buffer) or name in fields.get("_buffers", ()):
             self._fl_assign_buffer(name, value)
@@ -231,8 +240,9 @@ class Module:
     def _fl_assign_buffer(self, name, value):
         buffers = self._fl_table_or_raise("_buffers", "buffer")
         if value is not None and not isinstance(value, Tensor):
-            raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' "
-                            "(torch.nn.Buffer, torch.Tensor or None expected)")
+            raise TypeError(
+                f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
+            )
         if name in buffers:
             buffers[name] = registered(_global_buffer_registration_hooks, self, name, value)
         else:
@@ -267,12 +277,15 @@ class Module:
         parameters = self._fl_table_or_raise("_parameters", "parameter")
         self._fl_check_new_name(name, "_parameters", "parameter")
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' "
-                            "(torch.nn.Parameter or None required)")
+            raise TypeError(
+                f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+            )
         if param is not None and param.grad_fn is not None:
-            raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
-                             f"explicitly. To express '{name}' as a function of another Tensor, compute the value in "
-                             "the forward() method.")
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
+                f"explicitly. To express '{name}' as a function of another Tensor, compute the value in "
+                "the forward() method."
+            )
         if param is not None:
             param = registered(_global_parameter_registration_hooks, self, name, param)
         parameters[name] = param
@@ -281,8 +294,7 @@ class Module:
         buffers = self._fl_table_or_raise("_buffers", "buffer")
         self._fl_check_new_name(name, "_buffers", "buffer")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
-                            "(torch Tensor or None required)")
+            raise TypeError(f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)")
         buffers[name] = registered(_global_buffer_registration_hooks, self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
@@ -431,14 +443,14 @@ class Module:
         dtype."""
         device, dtype, non_blocking, _, memory_format = parse_to(args, kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError("nn.Module.to only accepts floating point or complex dtypes, "
-                            f"but got desired dtype={dtype}")
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 
         def convert(t):
             wanted = dtype if t.dtype.is_floating_point or t.dtype.is_complex else None
             if memory_format is not None and t.dim() in (4, 5):
                 return t.to(device=device, dtype=wanted, non_blocking=non_blocking, memory_format=memory_format)
             return t.to(device=device, dtype=wanted, non_blocking=non_blocking)
+
         return self._apply(convert)
 
     def type(self, dst_type):
@@ -493,7 +505,7 @@ class Module:
         """An OrderedDict of detached tensors that share memory with the module's: parameters, buffers, then
         children."""
         if args:
-            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args):])
+            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
@@ -514,12 +526,10 @@ class Module:
     def _fl_own_state(self):
         """name -> tensor of the parameters and persistent buffers that are not None."""
         state = {k: v for k, v in self._parameters.items() if v is not None}
-        state.update((k, v) for k, v in self._buffers.items()
-                     if v is not None and k not in self._non_persistent_buffers_set)
+        state.update((k, v) for k, v in self._buffers.items() if v is not None and k not in self._non_persistent_buffers_set)
         return state
 
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-                              error_msgs):
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
         """Copy this module's own entries; keys and errors are appended to the three lists."""
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
@@ -539,13 +549,17 @@ class Module:
 
     def _fl_load_one(self, name, key, param, value, assign):
         if not isinstance(value, Tensor):
-            return (f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
-                    f"checkpoint but received {type(value)}")
+            return (
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                f"checkpoint but received {type(value)}"
+            )
         if param.dim() == 0 and value.dim() == 1 and len(value) == 1:
-            value = value[0]      # old checkpoints store scalars as one element
+            value = value[0]  # old checkpoints store scalars as one element
         if tuple(value.shape) != tuple(param.shape):
-            return (f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
-                    f"the shape in current model is {param.shape}.")
+            return (
+                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+                f"the shape in current model is {param.shape}."
+            )
         try:
             with no_grad():
                 if assign:
@@ -553,8 +567,10 @@ class Module:
                 else:
                     param.copy_(value)
         except Exception as error:
-            return (f'While copying the parameter named "{key}", whose dimensions in the model are {param.size()} and '
-                    f"whose dimensions in the checkpoint are {value.size()}, an exception occurred : {error.args}.")
+            return (
+                f'While copying the parameter named "{key}", whose dimensions in the model are {param.size()} and '
+                f"whose dimensions in the checkpoint are {value.size()}, an exception occurred : {error.args}."
+            )
         return None
 
     def _fl_assign_loaded(self, name, param, value):
@@ -577,7 +593,7 @@ class Module:
     def _fl_list_unexpected(self, state_dict, prefix, own, unexpected_keys):
         for key in state_dict:
             if key.startswith(prefix) and key != prefix + EXTRA_STATE:
-                name, dot, _ = key[len(prefix):].partition(".")
+                name, dot, _ = key[len(prefix) :].partition(".")
                 if name not in (self._modules if dot else own):
                     unexpected_keys.append(key)
 
@@ -645,6 +661,8 @@ def _load_tree(module, state_dict, prefix, metadata, assign, missing, unexpected
     incompatible = _IncompatibleKeys(missing, unexpected)
     for hook in tuple(module._load_state_dict_post_hooks.values()):
         if hook(module, incompatible) is not None:
-            raise RuntimeError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to "
-                               "return "
-                               "new values, if incompatible_keys need to be modified, it should be done inplace.")
+            raise RuntimeError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to "
+                "return "
+                "new values, if incompatible_keys need to be modified, it should be done inplace."
+            )

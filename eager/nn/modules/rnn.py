@@ -29,13 +29,19 @@ def _permuted(states, permutation):
 
 def _check_options(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size):
     if not isinstance(dropout, numbers.Number) or not 0 <= dropout <= 1 or isinstance(dropout, bool):
-        raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being "
-                         "zeroed")
+        raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
     if dropout > 0 and num_layers == 1:
-        warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
-                      f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}", stacklevel=4)
-    for name, value, kind in (("bias", bias, bool), ("batch_first", batch_first, bool),
-                              ("input_size", input_size, int), ("hidden_size", hidden_size, int)):
+        warnings.warn(
+            "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+            f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
+            stacklevel=4,
+        )
+    for name, value, kind in (
+        ("bias", bias, bool),
+        ("batch_first", batch_first, bool),
+        ("input_size", input_size, int),
+        ("hidden_size", hidden_size, int),
+    ):
         if not isinstance(value, kind):
             raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
     for name, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
@@ -50,11 +56,32 @@ def _check_options(input_size, hidden_size, num_layers, bias, batch_first, dropo
 class RNNBase(Module):
     """What RNN, LSTM and GRU share: the weights, the layers, the forms of input and state."""
 
-    __constants__ = ["mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout",
-                     "bidirectional", "proj_size"]
+    __constants__ = [
+        "mode",
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        "proj_size",
+    ]
 
-    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, proj_size=0, device=None, dtype=None):
+    def __init__(
+        self,
+        mode,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        proj_size=0,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         _check_options(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
         if mode not in _GATES:
@@ -64,15 +91,14 @@ class RNNBase(Module):
         self.bidirectional, self.proj_size = bidirectional, proj_size
         self._all_weights = []
         for layer in range(num_layers):
-            for suffix in ("", "_reverse")[:1 + bool(bidirectional)]:
+            for suffix in ("", "_reverse")[: 1 + bool(bidirectional)]:
                 self._fl_add_weights(layer, suffix, {"device": device, "dtype": dtype})
         self.reset_parameters()
 
     def _fl_add_weights(self, layer, suffix, kind):
         directions, state = 2 if self.bidirectional else 1, self.proj_size or self.hidden_size
         gates = _GATES[self.mode] * self.hidden_size
-        sizes = {"weight_ih": (gates, self.input_size if layer == 0 else state * directions),
-                 "weight_hh": (gates, state)}
+        sizes = {"weight_ih": (gates, self.input_size if layer == 0 else state * directions), "weight_hh": (gates, state)}
         if self.bias:
             sizes.update(bias_ih=(gates,), bias_hh=(gates,))
         if self.proj_size:
@@ -114,12 +140,13 @@ class RNNBase(Module):
         if input.dim() != expected:
             raise RuntimeError(f"input must have {expected} dimensions, got {input.dim()}")
         if self.input_size != input.size(-1):
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
-                               f"{input.size(-1)}")
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}")
         weight = self._flat_weights[0]
         if input.dtype != weight.dtype and running.autocast is None:
-            raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert "
-                             f"input: input.to({weight.dtype}), or convert model: model.to({input.dtype})")
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert "
+                f"input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"
+            )
 
     def get_expected_hidden_size(self, input, batch_sizes):
         batch = batch_sizes[0] if batch_sizes is not None else input.size(0 if self.batch_first else 1)
@@ -147,8 +174,10 @@ class RNNBase(Module):
 
     def _fl_check_rank(self, hx, batched):
         if hx[0].dim() != (3 if batched else 2):
-            raise RuntimeError(f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx should also be "
-                               f"{3 if batched else 2}-D but got {hx[0].dim()}-D tensor")
+            raise RuntimeError(
+                f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx should also be "
+                f"{3 if batched else 2}-D but got {hx[0].dim()}-D tensor"
+            )
 
     # -- forward
 
@@ -162,8 +191,9 @@ class RNNBase(Module):
             return self._fl_forward_packed(input, states)
         name = self.mode[:3] if self.mode.startswith("RNN") else self.mode
         if input.dim() not in (2, 3):
-            raise ValueError(f"{name}: Expected input to be 2D or 3D, got {input.dim()}D "
-                             f"{'tensor ' if name == 'RNN' else ''}instead")
+            raise ValueError(
+                f"{name}: Expected input to be 2D or 3D, got {input.dim()}D {'tensor ' if name == 'RNN' else ''}instead"
+            )
         batched = input.dim() == 3
         if states is not None:
             self._fl_check_rank(states, batched)
@@ -188,9 +218,19 @@ class RNNBase(Module):
             states = tuple(zeros(size, dtype=input.dtype, device=input.device) for size, _ in expected)
         for state, (size, text) in zip(states, expected):
             self.check_hidden_size(state, size, text)
-        return recurrent_layers.run(self.mode, input, states, self._flat_weights, self.bias, self.num_layers,
-                                    self.dropout, self.training, self.bidirectional, self.batch_first and batch_sizes is None,
-                                    batch_sizes)
+        return recurrent_layers.run(
+            self.mode,
+            input,
+            states,
+            self._flat_weights,
+            self.bias,
+            self.num_layers,
+            self.dropout,
+            self.training,
+            self.bidirectional,
+            self.batch_first and batch_sizes is None,
+            batch_sizes,
+        )
 
     def _fl_given(self, states):
         return states[0]
@@ -201,8 +241,9 @@ class RNNBase(Module):
     def extra_repr(self):
         shown = f"{self.input_size}, {self.hidden_size}"
         defaults = dict(proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False)
-        return shown + "".join(f", {name}={getattr(self, name)}" for name, value in defaults.items()
-                               if getattr(self, name) != value)
+        return shown + "".join(
+            f", {name}={getattr(self, name)}" for name, value in defaults.items() if getattr(self, name) != value
+        )
 
 
 def _without_projection(kw):
@@ -213,37 +254,82 @@ def _without_projection(kw):
 class RNN(RNNBase):
     """h = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
-                 dropout=0.0, bidirectional=False, device=None, dtype=None, **kw):
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        nonlinearity="tanh",
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        device=None,
+        dtype=None,
+        **kw,
+    ):
         _without_projection(kw)
         if kw:
             raise TypeError(f"RNN.__init__() got an unexpected keyword argument {next(iter(kw))!r}")
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
-        super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, bias, batch_first, dropout,
-                         bidirectional, 0, device, dtype)
+        super().__init__(
+            "RNN_" + nonlinearity.upper(),
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            0,
+            device,
+            dtype,
+        )
         self.nonlinearity = nonlinearity
 
 
 class GRU(RNNBase):
     """r, z = sigmoid; n = tanh(W_in x + b_in + r * (W_hn h + b_hn)); h = (1 - z) * n + z * h."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, device=None, dtype=None, **kw):
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        device=None,
+        dtype=None,
+        **kw,
+    ):
         _without_projection(kw)
         if kw:
             raise TypeError(f"GRU.__init__() got an unexpected keyword argument {next(iter(kw))!r}")
-        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
-                         device, dtype)
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
 
 
 class LSTM(RNNBase):
     """c = f * c + i * g, h = o * tanh(c), with a projection W_hr h if `proj_size` is given; the state is (h, c)."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, proj_size=0, device=None, dtype=None):
-        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
-                         proj_size, device, dtype)
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        proj_size=0,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+        )
 
     def _fl_states(self, hx):
         return tuple(hx)
@@ -252,20 +338,25 @@ class LSTM(RNNBase):
         return states
 
     def _fl_expected(self, input, batch_sizes):
-        return [(self.get_expected_hidden_size(input, batch_sizes), "Expected hidden[0] size {}, got {}"),
-                (self.get_expected_cell_size(input, batch_sizes), "Expected hidden[1] size {}, got {}")]
+        return [
+            (self.get_expected_hidden_size(input, batch_sizes), "Expected hidden[0] size {}, got {}"),
+            (self.get_expected_cell_size(input, batch_sizes), "Expected hidden[1] size {}, got {}"),
+        ]
 
     def _fl_check_rank(self, hx, batched):
         rank = 3 if batched else 2
         if any(s.dim() != rank for s in hx):
-            raise RuntimeError(f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx and cx should also be "
-                               f"{rank}-D but got ({hx[0].dim()}-D, {hx[1].dim()}-D) tensors")
+            raise RuntimeError(
+                f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx and cx should also be "
+                f"{rank}-D but got ({hx[0].dim()}-D, {hx[1].dim()}-D) tensors"
+            )
 
     def permute_hidden(self, hx, permutation):
         return _permuted(hx, permutation)
 
 
 # -- cells
+
 
 class RNNCellBase(Module):
     """Weights weight_ih, weight_hh, bias_ih, bias_hh of one step."""
@@ -310,8 +401,9 @@ class RNNCellBase(Module):
             states = (zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device),) * count
         elif lone:
             states = tuple(s.unsqueeze(0) for s in states)
-        states = recurrent_layers.cell(self._fl_checked_mode(), input, states, self.weight_ih, self.weight_hh,
-                                       self.bias_ih, self.bias_hh)
+        states = recurrent_layers.cell(
+            self._fl_checked_mode(), input, states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        )
         return tuple(s.squeeze(0) for s in states) if lone else states
 
 

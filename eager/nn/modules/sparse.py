@@ -9,15 +9,26 @@ from .module import Module
 
 def _options(module):
     defaults = dict(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False)
-    return "".join(f", {name}={getattr(module, name)}" for name, value in defaults.items()
-                   if getattr(module, name) != value)
+    return "".join(f", {name}={getattr(module, name)}" for name, value in defaults.items() if getattr(module, name) != value)
 
 
 class Embedding(Module):
     """weight is (num_embeddings, embedding_dim); the row `padding_idx` starts at zero and gets no gradient."""
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
-                 scale_grad_by_freq=False, sparse=False, _weight=None, _freeze=False, device=None, dtype=None):
+    def __init__(
+        self,
+        num_embeddings,
+        embedding_dim,
+        padding_idx=None,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        sparse=False,
+        _weight=None,
+        _freeze=False,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         if sparse:
             raise ValueError("Embedding: sparse=True is not available: gradients are dense")
@@ -46,15 +57,17 @@ class Embedding(Module):
             init.zeros_(self.weight[self.padding_idx])
 
     def forward(self, input):
-        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
-                           self.scale_grad_by_freq, self.sparse)
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
 
     def extra_repr(self):
         return f"{self.num_embeddings}, {self.embedding_dim}{_options(self)}"
 
     @classmethod
-    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0,
-                        scale_grad_by_freq=False, sparse=False):
+    def from_pretrained(
+        cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+    ):
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, cols = embeddings.shape
@@ -64,9 +77,21 @@ class Embedding(Module):
 class EmbeddingBag(Module):
     """Sums, means or maxima of bags of rows, without the rows between."""
 
-    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
-                 mode="mean", sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None,
-                 dtype=None):
+    def __init__(
+        self,
+        num_embeddings,
+        embedding_dim,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        mode="mean",
+        sparse=False,
+        _weight=None,
+        include_last_offset=False,
+        padding_idx=None,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         if sparse:
             raise ValueError("EmbeddingBag: sparse=True is not available: gradients are dense")
@@ -91,24 +116,45 @@ class EmbeddingBag(Module):
             init.zeros_(self.weight[self.padding_idx])
 
     def forward(self, input, offsets=None, per_sample_weights=None):
-        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
-                               self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
 
     def extra_repr(self):
         shown = f"{self.num_embeddings}, {self.embedding_dim}"
         defaults = dict(max_norm=None, norm_type=2, scale_grad_by_freq=False)
-        shown += "".join(f", {name}={getattr(self, name)}" for name, value in defaults.items()
-                         if getattr(self, name) != value)
+        shown += "".join(f", {name}={getattr(self, name)}" for name, value in defaults.items() if getattr(self, name) != value)
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{shown}, mode={self.mode!r}{padding}"
 
     @classmethod
-    def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
-                        mode="mean", sparse=False, include_last_offset=False, padding_idx=None):
+    def from_pretrained(
+        cls,
+        embeddings,
+        freeze=True,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        mode="mean",
+        sparse=False,
+        include_last_offset=False,
+        padding_idx=None,
+    ):
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, cols = embeddings.shape
-        made = cls(rows, cols, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,
-                   padding_idx)
+        made = cls(
+            rows, cols, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx
+        )
         made.weight.requires_grad = not freeze
         return made

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 def _ntuple(n, name):
     def parse(x):
         return tuple(x) if isinstance(x, Iterable) else tuple(itertools.repeat(x, n))
+
     parse.__name__ = name
     return parse
 
@@ -28,14 +29,14 @@ def _list_with_default(out_size, defaults):
         return out_size
     if len(defaults) <= len(out_size):
         raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
-    return [v if v is not None else d for v, d in zip(out_size, defaults[-len(out_size):])]
+    return [v if v is not None else d for v, d in zip(out_size, defaults[-len(out_size) :])]
 
 
 def consume_prefix_in_state_dict_if_present(state_dict, prefix):
     """Takes `prefix` off the names of a state_dict (of DataParallel, say), in place."""
     for key in [k for k in state_dict if k.startswith(prefix)]:
-        state_dict[key[len(prefix):]] = state_dict.pop(key)
+        state_dict[key[len(prefix) :]] = state_dict.pop(key)
     metadata = getattr(state_dict, "_metadata", None)
     for key in [k for k in metadata or () if k]:
         if key == prefix.rstrip(".") or key.startswith(prefix):
-            metadata[key[len(prefix):]] = metadata.pop(key)
+            metadata[key[len(prefix) :]] = metadata.pop(key)

@@ -14,5 +14,5 @@ def vector_to_parameters(vec, parameters):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__module__}.{type(vec).__name__}")
     at = 0
     for p in parameters:
-        p.data = vec[at:at + p.numel()].view_as(p).data
+        p.data = vec[at : at + p.numel()].view_as(p).data
         at += p.numel()

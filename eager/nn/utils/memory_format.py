@@ -1,7 +1,6 @@
 """Weights of convolutions in channels_last order."""
 
 
-
 def _converted(module, memory_format, rank, kinds):
     for each in module.modules():
         if type(each).__name__ in kinds and each.weight is not None and each.weight.dim() == rank:

@@ -22,6 +22,7 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 # -- weight_norm
 
+
 class _WeightNorm(Module):
     def __init__(self, dim=0):
         super().__init__()
@@ -56,15 +57,16 @@ class _OldKeys:
 
 # -- spectral_norm
 
+
 class _SpectralNorm(Module):
     def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12):
         super().__init__()
         if dim >= weight.dim() or dim < -weight.dim():
-            raise IndexError(f"Dimension out of range (expected to be in range of [-{weight.dim()}, "
-                             f"{weight.dim() - 1}] but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [-{weight.dim()}, {weight.dim() - 1}] but got {dim})"
+            )
         if n_power_iterations <= 0:
-            raise ValueError("Expected n_power_iterations to be positive, but got n_power_iterations="
-                             f"{n_power_iterations}")
+            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
         self.dim = dim % weight.dim()
         self.n_power_iterations, self.eps = n_power_iterations, eps
         if weight.dim() > 1:
@@ -74,7 +76,7 @@ class _SpectralNorm(Module):
                 v = F.normalize(matrix.new_empty(matrix.size(1)).normal_(0, 1), dim=0, eps=eps)
             self.register_buffer("_u", u)
             self.register_buffer("_v", v)
-            power_iteration(matrix.t(), self._v, self._u, 15, eps)         # u first
+            power_iteration(matrix.t(), self._v, self._u, 15, eps)  # u first
 
     def forward(self, weight):
         if weight.dim() == 1:
@@ -82,7 +84,7 @@ class _SpectralNorm(Module):
         matrix = as_matrix(weight, self.dim)
         if self.training:
             power_iteration(matrix.t(), self._v, self._u, self.n_power_iterations, self.eps)
-        u, v = self._u.clone(), self._v.clone()     # the buffers may change again before a backward
+        u, v = self._u.clone(), self._v.clone()  # the buffers may change again before a backward
         return weight / api.dot(u, api.mv(matrix, v))
 
     def right_inverse(self, value):
@@ -100,6 +102,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
 
 # -- orthogonal
 
+
 def _t(x):
     return x.transpose(-2, -1)
 
@@ -112,7 +115,7 @@ def matrix_exp(a):
     """exp of square matrices: scaled to a norm below one half, a Taylor series, squared back."""
     norm = float(a.detach().abs().sum(-2).max()) if a.numel() else 0.0
     times = max(0, math.ceil(math.log2(norm)) + 1) if norm > 0 else 0
-    x, out = a / 2 ** times, _eye(a.size(-1), a).expand(a.shape)
+    x, out = a / 2**times, _eye(a.size(-1), a).expand(a.shape)
     term = out
     for k in range(1, 19 if a.dtype is api.float64 else 11):
         term = term @ x / k
@@ -128,8 +131,8 @@ def householder_product(a, tau):
     v = a.tril(-1) + api.eye(rows, columns, dtype=a.dtype, device=a.device)
     out = api.eye(rows, columns, dtype=a.dtype, device=a.device).expand(*a.shape[:-2], rows, columns)
     for k in reversed(range(tau.size(-1))):
-        column = v[..., k:k + 1]
-        out = out - tau[..., k:k + 1, None] * (column @ (_t(column) @ out))
+        column = v[..., k : k + 1]
+        out = out - tau[..., k : k + 1, None] * (column @ (_t(column) @ out))
     return out
 
 
@@ -188,15 +191,16 @@ class _Orthogonal(Module):
 
     def _inverse(self, Q):
         if Q.shape != self.shape:
-            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape "
-                             f"{Q.shape}.")
+            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}.")
         wide = Q.size(-2) < Q.size(-1)
         Q = _t(Q) if wide else Q
         n, k = Q.size(-2), Q.size(-1)
         if not hasattr(self, "base"):
             if self.orthogonal_map in ("cayley", "matrix_exp"):
-                raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley "
-                                          "parametrizations when use_trivialization=False.")
+                raise NotImplementedError(
+                    "It is not possible to assign to the matrix exponential or the Cayley "
+                    "parametrizations when use_trivialization=False."
+                )
             a, tau = _geqrf(Q)
             signs = a.diagonal(dim1=-2, dim2=-1).sign()
             signs[tau == 0.0] *= -1
@@ -232,7 +236,7 @@ def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization
         square = weight.size(-2) == weight.size(-1) or weight.is_complex()
         orthogonal_map = "matrix_exp" if square else "householder"
     if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
-        raise ValueError('orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: '
-                         f"{orthogonal_map}")
-    return register_parametrization(module, name, _Orthogonal(weight, orthogonal_map,
-                                                              use_trivialization=use_trivialization), unsafe=True)
+        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
+    return register_parametrization(
+        module, name, _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization), unsafe=True
+    )

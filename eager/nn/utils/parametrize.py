@@ -13,8 +13,15 @@ from ...tensor import Tensor
 from ..modules.container import ModuleDict, ModuleList
 from ..parameter import Parameter
 
-__all__ = ["cached", "ParametrizationList", "register_parametrization", "is_parametrized", "remove_parametrizations",
-           "type_before_parametrizations", "transfer_parametrizations_and_params"]
+__all__ = [
+    "cached",
+    "ParametrizationList",
+    "register_parametrization",
+    "is_parametrized",
+    "remove_parametrizations",
+    "type_before_parametrizations",
+    "transfer_parametrizations_and_params",
+]
 
 
 class _Cache:
@@ -61,8 +68,9 @@ class ParametrizationList(ModuleList):
         shape, dtype = original.shape, original.dtype
         new = self._inverted(original)
         if not isinstance(new, Tensor) and not isinstance(new, Sequence):
-            raise ValueError("'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
-                             f"{type(new).__name__}")
+            raise ValueError(
+                f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(new).__name__}"
+            )
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
         if self.is_tensor:
@@ -77,9 +85,11 @@ class ParametrizationList(ModuleList):
             if made.dtype != dtype or made.shape != shape:
                 what = "dtype" if made.dtype != dtype else "shape"
                 got, wanted = (made.dtype, dtype) if what == "dtype" else (made.shape, shape)
-                raise ValueError(f"Registering a parametrization may not change the {what} of the tensor, unless "
-                                 f"`unsafe` flag is enabled.\nunparametrized {what}: {wanted}\nparametrized {what}: "
-                                 f"{got}")
+                raise ValueError(
+                    f"Registering a parametrization may not change the {what} of the tensor, unless "
+                    f"`unsafe` flag is enabled.\nunparametrized {what}: {wanted}\nparametrized {what}: "
+                    f"{got}"
+                )
 
     def _inverted(self, original):
         new = original
@@ -94,16 +104,20 @@ class ParametrizationList(ModuleList):
     def _take_one(self, original, new):
         """The original stays the same object: optimizers may hold it."""
         if new.dtype != original.dtype:
-            raise ValueError("When `right_inverse` outputs one tensor, it may not change the dtype.\n"
-                             f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype}")
+            raise ValueError(
+                "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
+                f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype}"
+            )
         if new is not original:
             _set_bytes(original, new)
         _register(self, "original", original)
 
     def _take(self, original, name, each):
         if not isinstance(each, Tensor):
-            raise ValueError("'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
-                             f"element of the sequence with type {type(each).__name__}.")
+            raise ValueError(
+                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
+                f"element of the sequence with type {type(each).__name__}."
+            )
         each = each.detach()
         _register(self, name, Parameter(each, original.requires_grad) if isinstance(original, Parameter) else each)
 
@@ -119,12 +133,13 @@ class ParametrizationList(ModuleList):
                 value = module.right_inverse(value)
             values = [value] if self.is_tensor else list(value)
             if len(values) != self.ntensors:
-                raise ValueError(f"'right_inverse' must return a sequence of length {self.ntensors}, got "
-                                 f"{len(values)}.")
+                raise ValueError(f"'right_inverse' must return a sequence of length {self.ntensors}, got {len(values)}.")
             for original, new in zip(self._originals(), values):
                 if new.dtype != original.dtype:
-                    raise ValueError(f"The tensor returned by 'right_inverse' has dtype {new.dtype} while 'original' "
-                                     f"has dtype {original.dtype}")
+                    raise ValueError(
+                        f"The tensor returned by 'right_inverse' has dtype {new.dtype} while 'original' "
+                        f"has dtype {original.dtype}"
+                    )
                 _set_bytes(original, new)
 
     def forward(self):
@@ -136,6 +151,7 @@ class ParametrizationList(ModuleList):
 
 
 # -- classes with properties
+
 
 def _inject_class(module):
     """A subclass for this instance alone."""
@@ -168,6 +184,7 @@ def _inject_property(module, name):
 
     def put(self, value):
         self.parametrizations[name].right_inverse(value)
+
     setattr(type(module), name, property(get, put))
 
 
@@ -180,9 +197,11 @@ def _check_appended(module, name, parametrization):
             raise ValueError(f"A parametrization must return a tensor. Got {type(after).__name__}.")
         for what in ("dtype", "shape"):
             if getattr(after, what) != getattr(before, what):
-                raise ValueError(f"Registering a parametrization may not change the {what} of the tensor, unless the "
-                                 f"`unsafe` flag is enabled.\nmodule.{name}.{what}: {getattr(before, what)}\n"
-                                 f"parametrization(module.{name}).{what}: {getattr(after, what)}")
+                raise ValueError(
+                    f"Registering a parametrization may not change the {what} of the tensor, unless the "
+                    f"`unsafe` flag is enabled.\nmodule.{name}.{what}: {getattr(before, what)}\n"
+                    f"parametrization(module.{name}).{what}: {getattr(after, what)}"
+                )
 
 
 def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
@@ -211,8 +230,9 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
         _inject_property(module, tensor_name)
         module.parametrizations[tensor_name] = made
     else:
-        raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
-                         f"'{tensor_name}'")
+        raise ValueError(
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'"
+        )
     return module
 
 
@@ -239,8 +259,10 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
         parameter = any(isinstance(o, Parameter) for o in held._originals())
         original = Parameter(value, any(o.requires_grad for o in held._originals())) if parameter else value
     else:
-        raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in "
-                         "terms of a sequence of tensors.")
+        raise ValueError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in "
+            "terms of a sequence of tensors."
+        )
     delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]
     _register(module, tensor_name, original)

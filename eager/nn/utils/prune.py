@@ -11,9 +11,25 @@ from ... import api
 from ...autograd import no_grad
 from ..parameter import Parameter
 
-__all__ = ["BasePruningMethod", "PruningContainer", "Identity", "RandomUnstructured", "L1Unstructured",
-           "RandomStructured", "LnStructured", "CustomFromMask", "identity", "random_unstructured", "l1_unstructured",
-           "random_structured", "ln_structured", "global_unstructured", "custom_from_mask", "remove", "is_pruned"]
+__all__ = [
+    "BasePruningMethod",
+    "PruningContainer",
+    "Identity",
+    "RandomUnstructured",
+    "L1Unstructured",
+    "RandomStructured",
+    "LnStructured",
+    "CustomFromMask",
+    "identity",
+    "random_unstructured",
+    "l1_unstructured",
+    "random_structured",
+    "ln_structured",
+    "global_unstructured",
+    "custom_from_mask",
+    "remove",
+    "is_pruned",
+]
 
 
 class BasePruningMethod(ABC):
@@ -78,8 +94,7 @@ class BasePruningMethod(ABC):
 
 def _hook_of(module, name):
     """(key, method) of the pruning of `name` among the module's hooks; None if it is not pruned."""
-    found = [(k, h) for k, h in module._forward_pre_hooks.items()
-             if isinstance(h, BasePruningMethod) and h._tensor_name == name]
+    found = [(k, h) for k, h in module._forward_pre_hooks.items() if isinstance(h, BasePruningMethod) and h._tensor_name == name]
     if len(found) > 1:
         raise AssertionError(f"{name} of {module} is pruned by more than one hook")
     return found[0] if found else None
@@ -114,8 +129,10 @@ class PruningContainer(BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         own = getattr(self, "_tensor_name", None)
         if method is not None and own is not None and own != method._tensor_name:
-            raise ValueError("Can only add pruning methods acting on the parameter named "
-                             f"'{own}' to PruningContainer {self}. Found '{method._tensor_name}'")
+            raise ValueError(
+                "Can only add pruning methods acting on the parameter named "
+                f"'{own}' to PruningContainer {self}. Found '{method._tensor_name}'"
+            )
         self._pruning_methods += (method,)
 
     def __len__(self):
@@ -214,8 +231,10 @@ class _Slices(_Amount):
 
     def compute_mask(self, t, default_mask):
         if t.dim() <= 1:
-            raise ValueError("Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
-                             f"{tuple(t.shape)} with {t.dim()} dims")
+            raise ValueError(
+                "Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
+                f"{tuple(t.shape)} with {t.dim()} dims"
+            )
         if not -t.dim() <= self.dim < t.dim():
             raise IndexError(f"Invalid dim={self.dim} for tensor of shape {tuple(t.shape)}")
         count = self._count(t.shape[self.dim])
@@ -304,8 +323,10 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
     method._tensor_name = "temp"
     container.add_pruning_method(method)
     if method.PRUNING_TYPE != "unstructured":
-        raise TypeError('Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. '
-                        f"Found method {pruning_method} of type {method.PRUNING_TYPE}")
+        raise TypeError(
+            'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. '
+            f"Found method {pruning_method} of type {method.PRUNING_TYPE}"
+        )
     with no_grad():
         mask = container.compute_mask(api.cat(flat), api.cat(masks))
     for (module, name), part in zip(parameters, api.split(mask, [each.numel() for each in flat])):
@@ -325,5 +346,4 @@ def remove(module, name):
 
 def is_pruned(module):
     """Whether any parameter of the module, or of one inside it, is pruned."""
-    return any(isinstance(hook, BasePruningMethod) for inner in module.modules()
-               for hook in inner._forward_pre_hooks.values())
+    return any(isinstance(hook, BasePruningMethod) for inner in module.modules() for hook in inner._forward_pre_hooks.values())

@@ -11,8 +11,16 @@ from collections.abc import Iterable
 from ... import api
 from ...tensor import Tensor
 
-__all__ = ["PackedSequence", "invert_permutation", "pack_padded_sequence", "pad_packed_sequence", "pad_sequence",
-           "unpad_sequence", "pack_sequence", "unpack_sequence"]
+__all__ = [
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpad_sequence",
+    "pack_sequence",
+    "unpack_sequence",
+]
 
 _Fields = namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
 
@@ -28,9 +36,11 @@ class PackedSequence(_Fields):
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes.device.type != "cpu":
-            raise ValueError("batch_sizes should always be on CPU. Instances of PackedSequence should never be created "
-                             "manually. They should be instantiated by functions like pack_sequence and "
-                             "pack_padded_sequence in nn.utils.rnn.")
+            raise ValueError(
+                "batch_sizes should always be on CPU. Instances of PackedSequence should never be created "
+                "manually. They should be instantiated by functions like pack_sequence and "
+                "pack_padded_sequence in nn.utils.rnn."
+            )
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args, **kwargs):
@@ -94,6 +104,7 @@ def invert_permutation(permutation):
 
 # -- packing
 
+
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
     """`input` (T, N, ...), or (N, T, ...) with batch_first; `lengths` N ints, on the CPU.
 
@@ -102,8 +113,9 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     if not isinstance(lengths, Tensor):
         lengths = api.tensor(list(lengths), dtype=api.int64)
     if lengths.dim() != 1 or lengths.device.type != "cpu":
-        raise RuntimeError("'lengths' argument should be a 1D CPU int64 tensor, but got "
-                           f"{lengths.dim()}D {lengths.device.type} tensor")
+        raise RuntimeError(
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D {lengths.device.type} tensor"
+        )
     lengths, order = lengths.long(), None
     if not enforce_sorted:
         lengths, order = api.sort(lengths, descending=True)
@@ -117,20 +129,21 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
 
 def _batch_sizes(lengths, steps):
     if steps.dim() < 2:
-        raise IndexError(f"Dimension out of range (expected to be in range of [-{steps.dim()}, {steps.dim() - 1}], but "
-                         "got 1)")
+        raise IndexError(f"Dimension out of range (expected to be in range of [-{steps.dim()}, {steps.dim() - 1}], but got 1)")
     if steps.numel() == 0:
         raise RuntimeError("Cannot pack empty tensors.")
     if len(lengths) != steps.shape[1]:
-        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(lengths)} "
-                           f"(batch_size={steps.shape[1]})")
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(lengths)} (batch_size={steps.shape[1]})"
+        )
     if min(lengths) <= 0:
-        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is "
-                           "<= 0")
+        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
     if any(a < b for a, b in zip(lengths, lengths[1:])):
-        raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can "
-                           "pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this "
-                           "requirement if you do not need ONNX exportability.")
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can "
+            "pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this "
+            "requirement if you do not need ONNX exportability."
+        )
     if lengths[0] > steps.shape[0]:
         raise RuntimeError(f"Expected lengths of at most {steps.shape[0]} steps, but got {lengths[0]}")
     return [sum(n > t for n in lengths) for t in range(lengths[0])]
@@ -149,8 +162,10 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     sizes = batch_sizes.tolist()
     longest = len(sizes)
     if total_length is not None and total_length < longest:
-        raise ValueError("Expected total_length to be at least the length of the longest sequence in input, but got "
-                         f"total_length={total_length} and max sequence length being {longest}")
+        raise ValueError(
+            "Expected total_length to be at least the length of the longest sequence in input, but got "
+            f"total_length={total_length} and max sequence length being {longest}"
+        )
     lengths = api.tensor(_lengths(sizes), dtype=api.int64)
     batch, rest = sizes[0], tuple(data.shape[1:])
     steps = []
@@ -167,8 +182,7 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
     """Tensors (L_k, *) -> (longest, N, *), or (N, longest, *) with batch_first."""
     if not isinstance(sequences, Iterable):
-        raise RuntimeError("pad_sequence: Expected iterable for input sequences, but got arg of type: "
-                           f"{type(sequences)}")
+        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
     sequences = tuple(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
@@ -185,7 +199,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
 def unpad_sequence(padded_sequences, lengths, batch_first=False):
     """The list of sequences without their padding: the way back from pad_sequence."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [row[:int(n)] for row, n in zip(rows, lengths)]
+    return [row[: int(n)] for row, n in zip(rows, lengths)]
 
 
 def pack_sequence(sequences, enforce_sorted=True):

@@ -36,8 +36,7 @@ class SpectralNorm:
 
     def __init__(self, name="weight", n_power_iterations=1, dim=0, eps=1e-12):
         if n_power_iterations <= 0:
-            raise ValueError("Expected n_power_iterations to be positive, but got n_power_iterations="
-                             f"{n_power_iterations}")
+            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
         self.name, self.dim, self.n_power_iterations, self.eps = name, dim, n_power_iterations, eps
 
     def reshape_weight_to_matrix(self, weight):
@@ -48,7 +47,7 @@ class SpectralNorm:
         matrix = self.reshape_weight_to_matrix(weight)
         if do_power_iteration:
             power_iteration(matrix, u, v, self.n_power_iterations, self.eps)
-            u, v = u.clone(), v.clone()     # the buffers change again before a backward may come
+            u, v = u.clone(), v.clone()  # the buffers change again before a backward may come
         return weight / api.dot(u, api.mv(matrix, v))
 
     def remove(self, module):
@@ -77,7 +76,7 @@ class SpectralNorm:
             v = F.normalize(weight.new_empty(width).normal_(0, 1), dim=0, eps=eps)
         delattr(module, name)
         module.register_parameter(name + "_orig", weight)
-        setattr(module, name, weight.data)      # some read it before the first call
+        setattr(module, name, weight.data)  # some read it before the first call
         module.register_buffer(name + "_u", u)
         module.register_buffer(name + "_v", v)
         module.register_forward_pre_hook(fn)

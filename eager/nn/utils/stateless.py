@@ -25,8 +25,9 @@ def _tied(module, tables, values):
     for names in groups.values():
         known = [n for n in names if n in values]
         if len({id(values[n]) for n in known}) > 1:
-            raise ValueError(f"functional_call got multiple values for keys {sorted(known)}, which are tied. Consider "
-                             "using tie_weights=False")
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(known)}, which are tied. Consider using tie_weights=False"
+            )
         if known:
             given.update({n: values[known[0]] for n in names})
     return given
@@ -57,7 +58,7 @@ def reparametrized(module, values, tie_weights=True, strict=False):
     finally:
         for (table, key, name), old in zip(swapped, before):
             if name in values and table[key] is not given[name]:
-                values[name] = table[key]       # the module has assigned another buffer
+                values[name] = table[key]  # the module has assigned another buffer
             table[key] = old
 
 
@@ -75,8 +76,7 @@ def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, t
             raise ValueError(f"{twice} appeared in multiple dictionaries; behavior of functional call is ambiguous")
         values = {name: value for each in values for name, value in each.items()}
     elif not isinstance(values, dict):
-        raise ValueError("Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
-                         f"{type(values)}")
+        raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(values)}")
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with reparametrized(module, values, tie_weights, strict):
         return module(*args, **(kwargs or {}))

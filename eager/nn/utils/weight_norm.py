@@ -54,8 +54,11 @@ class WeightNorm:
 def weight_norm(module, name="weight", dim=0):
     """The weight `name` becomes the parameters name_g (length, per index of `dim`; None: one for all) and name_v
     (direction)."""
-    warnings.warn("`torch.nn.utils.weight_norm` is deprecated in favor of "
-                  "`torch.nn.utils.parametrizations.weight_norm`.", FutureWarning, stacklevel=2)
+    warnings.warn(
+        "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
+        FutureWarning,
+        stacklevel=2,
+    )
     WeightNorm.apply(module, name, dim)
     return module
 

@@ -20,7 +20,7 @@ from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .workers import Plan, Workers
 
 T = TypeVar("T")
-_collate_fn_t = Callable[[list[T]], Any]            # for annotations of packages
+_collate_fn_t = Callable[[list[T]], Any]  # for annotations of packages
 _worker_init_fn_t = Callable[[int], None]
 
 
@@ -64,19 +64,38 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
 
 class DataLoader:
-    _iterator = None                # packages that keep an epoch's iterator look for it under this name
+    _iterator = None  # packages that keep an epoch's iterator look for it under this name
 
-    def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
-                 collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
-                 multiprocessing_context=None, generator=None, *, prefetch_factor=None, persistent_workers=False,
-                 pin_memory_device="", in_order=True):
+    def __init__(
+        self,
+        dataset,
+        batch_size=1,
+        shuffle=None,
+        sampler=None,
+        batch_sampler=None,
+        num_workers=0,
+        collate_fn=None,
+        pin_memory=False,
+        drop_last=False,
+        timeout=0,
+        worker_init_fn=None,
+        multiprocessing_context=None,
+        generator=None,
+        *,
+        prefetch_factor=None,
+        persistent_workers=False,
+        pin_memory_device="",
+        in_order=True,
+    ):
         if num_workers < 0:
             raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
         if timeout < 0:
             raise ValueError("timeout option should be non-negative")
         if num_workers == 0 and prefetch_factor is not None:
-            raise ValueError("prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to "
-                             "enable multiprocessing, otherwise set prefetch_factor to None.")
+            raise ValueError(
+                "prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to "
+                "enable multiprocessing, otherwise set prefetch_factor to None."
+            )
         if prefetch_factor is not None and prefetch_factor < 0:
             raise ValueError("prefetch_factor option should be non-negative")
         if persistent_workers and num_workers == 0:
@@ -103,15 +122,15 @@ class DataLoader:
     def _fl_check_order(self, shuffle, sampler, batch_sampler, batch_size, drop_last):
         if self._iterable:
             if shuffle:
-                raise ValueError("DataLoader with IterableDataset: expected unspecified shuffle option, "
-                                 f"but got shuffle={shuffle}")
+                raise ValueError(
+                    f"DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle={shuffle}"
+                )
             if sampler is not None or batch_sampler is not None:
                 raise ValueError("DataLoader with IterableDataset: expected unspecified sampler and batch_sampler")
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, "
-                             "and drop_last")
+            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
         if batch_size is None and drop_last:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
 
@@ -127,13 +146,18 @@ class DataLoader:
     @multiprocessing_context.setter
     def multiprocessing_context(self, context):
         if context is not None and self.num_workers == 0:
-            raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0), "
-                             f"but got num_workers={self.num_workers}")
+            raise ValueError(
+                "multiprocessing_context can only be used with multi-process loading (num_workers > 0), "
+                f"but got num_workers={self.num_workers}"
+            )
         if isinstance(context, str):
             import multiprocessing
+
             if context not in multiprocessing.get_all_start_methods():
-                raise ValueError(f"multiprocessing_context option should specify a valid start method in "
-                                 f"{multiprocessing.get_all_start_methods()}, but got {context!r}")
+                raise ValueError(
+                    f"multiprocessing_context option should specify a valid start method in "
+                    f"{multiprocessing.get_all_start_methods()}, but got {context!r}"
+                )
             context = multiprocessing.get_context(context)
         self._context = context
 
@@ -146,8 +170,10 @@ class DataLoader:
     def __iter__(self):
         pinning = self.pin_memory and devices.usable("cuda")
         if self.pin_memory and not pinning:
-            warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory "
-                          "won't be used.", stacklevel=2)
+            warnings.warn(
+                "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.",
+                stacklevel=2,
+            )
         seed = self._fl_base_seed()
         if self.timeout and not self.num_workers:
             raise AssertionError("DataLoader: timeout is for workers, and num_workers is 0: nothing is waited for")
@@ -157,7 +183,7 @@ class DataLoader:
 
     def _fl_base_seed(self):
         """One draw an epoch, as with any number of workers: shuffling is then the same for all of them."""
-        return int(api.randint(0, 2 ** 63 - 1, (), generator=self.generator).item()) % (2 ** 63 - self.num_workers)
+        return int(api.randint(0, 2**63 - 1, (), generator=self.generator).item()) % (2**63 - self.num_workers)
 
     def _fl_batched(self):
         return self.batch_size is not None if self._iterable else self.batch_sampler is not None
@@ -197,10 +223,17 @@ class DataLoader:
 
     def _fl_start(self, seed):
         import multiprocessing
-        plan = Plan(self.dataset, self._iterable, self._fl_batched(), self.collate_fn, self.drop_last,
-                    self.worker_init_fn, self.num_workers)
-        return Workers(plan, self._context or multiprocessing, seed, max(1, self.prefetch_factor), self.timeout,
-                       self.in_order)
+
+        plan = Plan(
+            self.dataset,
+            self._iterable,
+            self._fl_batched(),
+            self.collate_fn,
+            self.drop_last,
+            self.worker_init_fn,
+            self.num_workers,
+        )
+        return Workers(plan, self._context or multiprocessing, seed, max(1, self.prefetch_factor), self.timeout, self.in_order)
 
     def __len__(self):
         if not self._iterable:

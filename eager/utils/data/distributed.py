@@ -16,8 +16,11 @@ class DistributedSampler(Sampler):
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
         self.shuffle, self.seed, self.drop_last, self.epoch = shuffle, seed, drop_last, 0
         count = len(dataset)
-        self.num_samples = math.ceil((count - num_replicas) / num_replicas) if drop_last and count % num_replicas \
+        self.num_samples = (
+            math.ceil((count - num_replicas) / num_replicas)
+            if drop_last and count % num_replicas
             else math.ceil(count / num_replicas)
+        )
         self.total_size = self.num_samples * num_replicas
 
     def __iter__(self):
@@ -28,10 +31,10 @@ class DistributedSampler(Sampler):
             indices = api.randperm(len(indices), generator=order).tolist()
         missing = self.total_size - len(indices)
         if self.drop_last:
-            indices = indices[:self.total_size]
+            indices = indices[: self.total_size]
         elif missing > 0:
             indices += (indices * math.ceil(missing / len(indices)))[:missing]
-        return iter(indices[self.rank:self.total_size:self.num_replicas])
+        return iter(indices[self.rank : self.total_size : self.num_replicas])
 
     def __len__(self):
         return self.num_samples

@@ -32,10 +32,10 @@ def seeded(generator):
     """The given generator, or a fresh one whose seed comes from the default generator."""
     if generator is not None:
         return generator
-    return Generator().manual_seed(int(api.randint(0, 2 ** 63 - 1, ()).item()))
+    return Generator().manual_seed(int(api.randint(0, 2**63 - 1, ()).item()))
 
 
-DRAWN = 32                                      # draws with replacement are made so many at a time
+DRAWN = 32  # draws with replacement are made so many at a time
 
 
 class RandomSampler(Sampler):
@@ -55,7 +55,7 @@ class RandomSampler(Sampler):
 
     def __iter__(self):
         n, generator = len(self.data_source), seeded(self.generator)
-        if self.replacement:                    # programs ask for 10 ** 10 as "without end"
+        if self.replacement:  # programs ask for 10 ** 10 as "without end"
             for start in range(0, self.num_samples, DRAWN):
                 yield from api.randint(0, n, (min(DRAWN, self.num_samples - start),), generator=generator).tolist()
             return

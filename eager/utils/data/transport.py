@@ -17,13 +17,14 @@ import numpy as np
 from ...storage import Storage, flat_bytes
 from ...tensor import Tensor
 
-SMALL = 1 << 12     # shorter batches travel inside the pickle
+SMALL = 1 << 12  # shorter batches travel inside the pickle
 ALIGN = 64
 
 
 def folder():
     """A new private folder for one loader's batches."""
     import tempfile
+
     shared = "/dev/shm"
     return tempfile.TemporaryDirectory(prefix="flambeau-data-", dir=shared if os.access(shared, os.W_OK) else None)
 
@@ -41,10 +42,12 @@ class _Pickler(pickle.Pickler):
 
 def _reduce(t):
     if t.grad_fn is not None:
-        raise RuntimeError("Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not "
-                           "support crossing process boundaries.  If you just want to transfer the data, call detach() "
-                           "on the tensor before serializing (e.g., putting it on the queue).")
-    if t._array.flags.c_contiguous:     # a piece of a larger storage goes alone
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not "
+            "support crossing process boundaries.  If you just want to transfer the data, call detach() "
+            "on the tensor before serializing (e.g., putting it on the queue)."
+        )
+    if t._array.flags.c_contiguous:  # a piece of a larger storage goes alone
         return _tensor, (pickle.PickleBuffer(flat_bytes(t._array)), t.dtype, tuple(t.shape), t._requires_grad)
     return _view, (t.untyped_storage(), t.dtype, tuple(t.shape), t.stride(), t.storage_offset(), t._requires_grad)
 
@@ -59,7 +62,7 @@ def _storage(raw):
 
 
 def _view(raw, dtype, sizes, strides, offset, requires_grad):
-    flat = Tensor._from_array(raw[:raw.size // dtype.itemsize * dtype.itemsize].view(dtype.numpy), dtype)
+    flat = Tensor._from_array(raw[: raw.size // dtype.itemsize * dtype.itemsize].view(dtype.numpy), dtype)
     made = flat.as_strided(sizes, strides, offset)
     return made.requires_grad_() if requires_grad else made
 
@@ -96,4 +99,4 @@ def unpack(message):
     with open(path, "r+b") as source:
         os.unlink(path)
         memory = memoryview(mmap.mmap(source.fileno(), 0))
-    return pickle.loads(text, buffers=[memory[start:start + n] for start, n in places])
+    return pickle.loads(text, buffers=[memory[start : start + n] for start, n in places])

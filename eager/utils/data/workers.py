@@ -21,7 +21,7 @@ from ... import random as own_random
 from .fetch import END, IterableFetcher, MapFetcher
 from .transport import folder, pack, unpack
 
-POLL = 5.0          # seconds between looks at whether the other side lives
+POLL = 5.0  # seconds between looks at whether the other side lives
 
 
 @dataclass
@@ -47,13 +47,14 @@ class Failure:
 
     def __init__(self, error, where):
         import traceback
+
         self.kind, self.where, self.text = type(error), where, traceback.format_exc()
 
     def reraise(self):
         message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
         try:
             error = self.kind(message=message) if getattr(self.kind, "message", None) else self.kind(message)
-        except Exception:       # its constructor wants something else
+        except Exception:  # its constructor wants something else
             error = RuntimeError(message)
         raise error
 
@@ -88,7 +89,7 @@ def work(number, job, seed, tasks, results, where, parent):
         failure = Failure(error, f"in DataLoader worker process {number}")
     while (task := _next(tasks, parent)) is not None:
         epoch, place, indices, seed = task
-        if place is None:                   # a new epoch of persistent workers
+        if place is None:  # a new epoch of persistent workers
             fetcher = None
             if failure is None:
                 _seed(seed, number, plan)
@@ -104,7 +105,7 @@ def _seed(seed, number, plan):
     _info = WorkerInfo(number, plan.count, seed + number, plan.dataset)
     own_random.manual_seed(seed + number)
     random.seed(seed + number)
-    np.random.seed((seed + number) % 2 ** 32)
+    np.random.seed((seed + number) % 2**32)
 
 
 def _next(tasks, parent):
@@ -150,8 +151,9 @@ class Workers:
         self.results, self.tasks, self.processes = context.Queue(), [], []
         for number in range(plan.count):
             tasks = context.Queue()
-            process = context.Process(target=work, daemon=True, args=(
-                number, Job(plan), seed, tasks, self.results, self.folder.name, os.getpid()))
+            process = context.Process(
+                target=work, daemon=True, args=(number, Job(plan), seed, tasks, self.results, self.folder.name, os.getpid())
+            )
             process.start()
             self.tasks.append(tasks)
             self.processes.append(process)
@@ -181,7 +183,7 @@ class Workers:
             send()
         while waiting or ready:
             if self.in_order and give not in waiting and give not in ready:
-                give += 1                   # an answer that was the end of a worker's rows
+                give += 1  # an answer that was the end of a worker's rows
                 continue
             if self.in_order and give in ready:
                 answer = ready.pop(give)
@@ -191,7 +193,7 @@ class Workers:
                 continue
             place, worker, answer = self._receive()
             waiting.pop(place, None)
-            if answer is None:              # this worker's rows are at an end
+            if answer is None:  # this worker's rows are at an end
                 if worker in live:
                     live.remove(worker)
                 send()

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from . import protobuf as pb
 
 POLYNOMIAL, MASK, DELTA = 0x82F63B78, 0xFFFFFFFF, 0xA282EAD8
-_numbers = itertools.count()        # two files that this process begins in one second are two
+_numbers = itertools.count()  # two files that this process begins in one second are two
 
 
 def _table() -> list[int]:
@@ -45,8 +45,16 @@ def crc32c(data: bytes) -> int:
     crc, whole = MASK, len(data) & ~7
     for (word,) in struct.iter_unpack("<Q", data[:whole]):
         word ^= crc
-        crc = (T7[word & 255] ^ T6[word >> 8 & 255] ^ T5[word >> 16 & 255] ^ T4[word >> 24 & 255]
-               ^ T3[word >> 32 & 255] ^ T2[word >> 40 & 255] ^ T1[word >> 48 & 255] ^ T0[word >> 56])
+        crc = (
+            T7[word & 255]
+            ^ T6[word >> 8 & 255]
+            ^ T5[word >> 16 & 255]
+            ^ T4[word >> 24 & 255]
+            ^ T3[word >> 32 & 255]
+            ^ T2[word >> 40 & 255]
+            ^ T1[word >> 48 & 255]
+            ^ T0[word >> 56]
+        )
     for byte in data[whole:]:
         crc = T0[(crc ^ byte) & 255] ^ crc >> 8
     return crc ^ MASK
@@ -115,8 +123,8 @@ def read_records(path: str) -> Iterator[bytes]:
         if at + 12 > len(data):
             raise ValueError(f"{path}: a record is cut off at byte {at}")
         size = struct.unpack_from("<Q", data, at)[0]
-        body = data[at + 12: at + 12 + size]
-        if masked(data[at: at + 8]) != data[at + 8: at + 12] or masked(body) != data[at + 12 + size: at + 16 + size]:
+        body = data[at + 12 : at + 12 + size]
+        if masked(data[at : at + 8]) != data[at + 8 : at + 12] or masked(body) != data[at + 12 + size : at + 16 + size]:
             raise ValueError(f"{path}: a checksum is wrong or a record is cut off at byte {at}")
         yield body
         at += 16 + size

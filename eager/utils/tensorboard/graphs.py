@@ -16,8 +16,20 @@ from ...tensor import Tensor
 from . import protobuf as pb
 from .values import shape
 
-DATA_TYPES = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "complex64": 8, "int64": 9, "bool": 10,
-              "bfloat16": 14, "complex128": 18, "float16": 19}
+DATA_TYPES = {
+    "float32": 1,
+    "float64": 2,
+    "int32": 3,
+    "uint8": 4,
+    "int16": 5,
+    "int8": 6,
+    "complex64": 8,
+    "int64": 9,
+    "bool": 10,
+    "bfloat16": 14,
+    "complex128": 18,
+    "float16": 19,
+}
 PRODUCER = 22
 
 
@@ -37,7 +49,7 @@ class Drawing(Mode):
 
     def __init__(self, model, name: str):
         self.nodes: list[bytes] = []
-        self.names: dict[int, tuple[str, Tensor]] = {}         # id -> (node, tensor kept alive)
+        self.names: dict[int, tuple[str, Tensor]] = {}  # id -> (node, tensor kept alive)
         self.used: Counter = Counter()
         self.scope = [name]
         self.paths = {inner: path.replace(".", "/") for path, inner in model.named_modules()} if isinstance(model, Module) else {}
@@ -72,13 +84,14 @@ class Drawing(Mode):
             attributes["dtype"] = pb.integer(6, DATA_TYPES.get(results[0].dtype.name, 0))
         if rest:
             attributes["arguments"] = pb.raw(2, rest.encode())
-        self.nodes.append(pb.text(1, name) + pb.text(2, op) + b"".join(pb.text(3, each) for each in inputs)
-                          + pb.mapping(5, attributes))
+        self.nodes.append(
+            pb.text(1, name) + pb.text(2, op) + b"".join(pb.text(3, each) for each in inputs) + pb.mapping(5, attributes)
+        )
         for t in results:
             self.names[id(t)] = name, t
 
     def dispatch(self, op, args):
-        with dispatch.below():                                 # what a composite is made of is one node
+        with dispatch.below():  # what a composite is made of is one node
             out = dispatch.execute(op, args)
         inputs = [self.source(t) for t in leaves(args)]
         rest = ", ".join(f"{p.name}={a!r}" for p, a in zip(op.params, args) if not any(True for _ in leaves(a)) and a is not None)

@@ -89,7 +89,7 @@ def fields(data: bytes) -> dict[int, list]:
             value, at = read_varint(data, at)
         elif wire == BYTES:
             size, at = read_varint(data, at)
-            value, at = data[at: at + size], at + size
+            value, at = data[at : at + size], at + size
         elif wire in (FIXED32, FIXED64):
             code, size = ("<f", 4) if wire == FIXED32 else ("<d", 8)
             value, at = struct.unpack_from(code, data, at)[0], at + size

@@ -13,9 +13,9 @@ import numpy as np
 
 from . import protobuf as pb
 
-FLOAT, DOUBLE, STRING = 1, 2, 7                   # of TensorFlow's types
+FLOAT, DOUBLE, STRING = 1, 2, 7  # of TensorFlow's types
 SCALARS_CLASS = 1
-GREY, GREY_ALPHA, RGB, RGBA = 0, 4, 2, 6          # PNG's colour types
+GREY, GREY_ALPHA, RGB, RGBA = 0, 4, 2, 6  # PNG's colour types
 COLOURS = {1: GREY, 2: GREY_ALPHA, 3: RGB, 4: RGBA}
 
 
@@ -78,7 +78,7 @@ def histogram(tag: str, values: np.ndarray, bins="tensorflow", max_bins: int | N
     if filled.size == 0:
         raise ValueError("The histogram is empty, please file a bug report.")
     first, last = filled[0], filled[-1] + 1
-    limits, kept = edges[first: last + 1], np.concatenate([[0], counts[first:last]])
+    limits, kept = edges[first : last + 1], np.concatenate([[0], counts[first:last]])
     return histogram_raw(tag, values.min(), values.max(), len(values), values.sum(), values @ values, limits, kept)
 
 
@@ -116,8 +116,9 @@ def arranged(array: np.ndarray, form: str) -> np.ndarray:
     if len(set(form)) != len(form):
         raise AssertionError(f"You can not use the same dimension shordhand twice. input_format: {form}")
     if array.ndim != len(form) or set(form) - set("NCHW"):
-        raise AssertionError(f"size of input tensor and input format are different. tensor shape: {array.shape}, "
-                             f"input_format: {form}")
+        raise AssertionError(
+            f"size of input tensor and input format are different. tensor shape: {array.shape}, input_format: {form}"
+        )
     if "N" in form:
         order = [form.index(axis) if axis in form else None for axis in "NHWC"]
         return grid(array.transpose(order))
@@ -135,7 +136,7 @@ def grid(images: np.ndarray, columns: int = 8) -> np.ndarray:
     out = np.zeros((rows * height, columns * width, channels), images.dtype)
     for k, each in enumerate(images):
         top, left = k // columns * height, k % columns * width
-        out[top: top + height, left: left + width] = each
+        out[top : top + height, left : left + width] = each
     return out.repeat(3, 2) if channels == 1 else out
 
 
@@ -153,8 +154,8 @@ def outlined(pixels: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     for left, top, right, bottom in np.asarray(boxes, np.float64).round().astype(int).reshape(-1, 4):
         left, right, top, bottom = *np.clip((left, right), 0, width - 1), *np.clip((top, bottom), 0, height - 1)
         red = np.array([255, 0, 0, 255], np.uint8)[: out.shape[2]]
-        out[top: bottom + 1, [left, right]] = red
-        out[[top, bottom], left: right + 1] = red
+        out[top : bottom + 1, [left, right]] = red
+        out[[top, bottom], left : right + 1] = red
     return out
 
 
@@ -164,6 +165,7 @@ def outlined(pixels: np.ndarray, boxes: np.ndarray) -> np.ndarray:
 def audio(tag: str, samples: np.ndarray, rate: int) -> bytes:
     """Samples in [-1, 1] of one channel as a WAV of 16 bits."""
     import wave
+
     data = (np.clip(np.asarray(samples, np.float64).reshape(-1), -1, 1) * np.iinfo("<i2").max).astype("<i2")
     file = io.BytesIO()
     with wave.open(file, "wb") as out:
@@ -182,12 +184,22 @@ def pr_curve(tag: str, labels: np.ndarray, predictions: np.ndarray, thresholds: 
     labels, predictions = np.asarray(labels).reshape(-1) > 0, np.asarray(predictions).reshape(-1)
     weights = np.ones(len(labels)) if weights is None else np.broadcast_to(np.asarray(weights, np.float64), labels.shape)
     buckets = np.floor(predictions * (thresholds - 1)).astype(int)
+
     def above(mask):
         counts = np.bincount(buckets[mask], weights[mask], thresholds)[:thresholds]
         return counts[::-1].cumsum()[::-1]
+
     true, false = above(labels), above(~labels)
-    return pr_curve_raw(tag, true, false, false[0] - false, true[0] - true,
-                        true / np.maximum(1e-7, true + false), true / np.maximum(1e-7, true[0]), thresholds)
+    return pr_curve_raw(
+        tag,
+        true,
+        false,
+        false[0] - false,
+        true[0] - true,
+        true / np.maximum(1e-7, true + false),
+        true / np.maximum(1e-7, true[0]),
+        thresholds,
+    )
 
 
 def pr_curve_raw(tag, true_positive, false_positive, true_negative, false_negative, precision, recall, thresholds) -> bytes:
@@ -242,7 +254,9 @@ def hparams(given: dict, metrics: dict, domains: dict | None = None) -> list[byt
         infos += pb.message(4, body)
         start += pb.message(1, pb.text(1, name) + pb.message(2, packed))
     infos += b"".join(pb.message(5, pb.message(1, pb.text(2, name))) for name in metrics)
-    contents = {"experiment": pb.message(2, infos), "session_start_info": pb.message(3, start),
-                "session_end_info": pb.message(4, pb.integer(1, SUCCESS))}
+    contents = {
+        "experiment": pb.message(2, infos),
+        "session_start_info": pb.message(3, start),
+        "session_end_info": pb.message(4, pb.integer(1, SUCCESS)),
+    }
     return [value(f"_hparams_/{name}", b"", plugin("hparams", content)) for name, content in contents.items()]
-

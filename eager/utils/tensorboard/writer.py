@@ -75,7 +75,7 @@ class SummaryWriter:
         self.all_writers: dict[str, FileWriter] = {}
         self._get_file_writer()
         if purge_step is not None:
-            self.file_writer.file.add(event(purge_step, session=pb.integer(1, 1)))      # a session starts
+            self.file_writer.file.add(event(purge_step, session=pb.integer(1, 1)))  # a session starts
 
     def _get_file_writer(self) -> FileWriter:
         if self.file_writer is None:
@@ -103,8 +103,9 @@ class SummaryWriter:
         """Several numbers in one chart: each key is a run of its own, in a folder below this one's."""
         for name, number in tag_scalar_dict.items():
             folder = os.path.join(self.log_dir, f"{main_tag.replace('/', '_')}_{name}")
-            self._another(folder).add_summary(messages.scalar(main_tag, number_of(number)), global_step=global_step,
-                                              walltime=walltime)
+            self._another(folder).add_summary(
+                messages.scalar(main_tag, number_of(number)), global_step=global_step, walltime=walltime
+            )
 
     def add_tensor(self, tag, tensor, global_step=None, walltime=None):
         self._add(messages.value(tag, messages.tensor(numpy_of(tensor)), messages.plugin("tensor")), global_step, walltime)
@@ -112,8 +113,9 @@ class SummaryWriter:
     def add_histogram(self, tag, values, global_step=None, bins="tensorflow", walltime=None, max_bins=None):
         self._add(messages.histogram(tag, numpy_of(values), bins, max_bins), global_step, walltime)
 
-    def add_histogram_raw(self, tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts, global_step=None,
-                          walltime=None):
+    def add_histogram_raw(
+        self, tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts, global_step=None, walltime=None
+    ):
         """A histogram that was counted elsewhere; limits are right edges."""
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError("len(bucket_limits) != len(bucket_counts), see the document.")
@@ -124,13 +126,26 @@ class SummaryWriter:
         weights = None if weights is None else numpy_of(weights)
         self._add(messages.pr_curve(tag, numpy_of(labels), numpy_of(predictions), num_thresholds, weights), global_step, walltime)
 
-    def add_pr_curve_raw(self, tag, true_positive_counts, false_positive_counts, true_negative_counts,
-                         false_negative_counts, precision, recall, global_step=None, num_thresholds=127, weights=None,
-                         walltime=None):
+    def add_pr_curve_raw(
+        self,
+        tag,
+        true_positive_counts,
+        false_positive_counts,
+        true_negative_counts,
+        false_negative_counts,
+        precision,
+        recall,
+        global_step=None,
+        num_thresholds=127,
+        weights=None,
+        walltime=None,
+    ):
         if weights is not None:
             raise RuntimeError("SummaryWriter.add_pr_curve_raw: weights is not supported: the counts hold them already")
-        rows = map(numpy_of, (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts,
-                              precision, recall))
+        rows = map(
+            numpy_of,
+            (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall),
+        )
         self._add(messages.pr_curve_raw(tag, *rows, num_thresholds), global_step, walltime)
 
     # -- pictures, sound, text
@@ -146,12 +161,14 @@ class SummaryWriter:
             dataformats = "N" + dataformats.upper().replace("N", "")
         self._add(messages.image(tag, messages.arranged(numpy_of(img_tensor), dataformats)), global_step, walltime)
 
-    def add_image_with_boxes(self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1,
-                             dataformats="CHW", labels=None):
+    def add_image_with_boxes(
+        self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1, dataformats="CHW", labels=None
+    ):
         """Red borders at boxes of (left, top, right, bottom) in pixels."""
         if labels is not None or rescale != 1:
-            raise RuntimeError("SummaryWriter.add_image_with_boxes: labels and rescale are not supported: boxes are drawn "
-                               "without text")
+            raise RuntimeError(
+                "SummaryWriter.add_image_with_boxes: labels and rescale are not supported: boxes are drawn without text"
+            )
         pixels = messages.outlined(messages.arranged(numpy_of(img_tensor), dataformats), numpy_of(box_tensor))
         self._add(messages.image(tag, pixels), global_step, walltime)
 
@@ -266,6 +283,7 @@ def drawn(figure, close: bool) -> np.ndarray:
     """The pixels of a figure."""
     from matplotlib import pyplot
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     pixels = np.array(canvas.buffer_rgba())

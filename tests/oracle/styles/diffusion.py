@@ -35,7 +35,7 @@ class Residual(nn.Module):
 class ChannelRMSNorm(nn.Module):
     def __init__(self, dim):
         super().__init__()
-        self.scale = dim ** 0.5
+        self.scale = dim**0.5
         self.g = nn.Parameter(torch.ones(1, dim, 1, 1))
 
     def forward(self, x):
@@ -76,7 +76,7 @@ class ResnetBlock(nn.Module):
 class LinearAttention(nn.Module):
     def __init__(self, dim, heads=2, dim_head=4):
         super().__init__()
-        self.scale, self.heads = dim_head ** -0.5, heads
+        self.scale, self.heads = dim_head**-0.5, heads
         self.norm = ChannelRMSNorm(dim)
         self.to_qkv = nn.Conv2d(dim, heads * dim_head * 3, 1, bias=False)
         self.to_out = nn.Sequential(nn.Conv2d(heads * dim_head, dim, 1), ChannelRMSNorm(dim))
@@ -102,13 +102,23 @@ class Unet(nn.Module):
         self.downs, self.ups = nn.ModuleList([]), nn.ModuleList([])
         for ind, (i, o) in enumerate(in_out):
             last = ind >= len(in_out) - 1
-            self.downs.append(nn.ModuleList([block(i, i), Residual(LinearAttention(i)),
-                                             nn.Conv2d(i, o, 3, padding=1) if last else nn.Conv2d(i, o, 4, 2, 1)]))
+            self.downs.append(
+                nn.ModuleList(
+                    [
+                        block(i, i),
+                        Residual(LinearAttention(i)),
+                        nn.Conv2d(i, o, 3, padding=1) if last else nn.Conv2d(i, o, 4, 2, 1),
+                    ]
+                )
+            )
         self.mid = block(dims[-1], dims[-1])
         for ind, (i, o) in enumerate(reversed(in_out)):
             last = ind == len(in_out) - 1
-            up = nn.Conv2d(o, i, 3, padding=1) if last else nn.Sequential(nn.Upsample(scale_factor=2, mode="nearest"),
-                                                                          nn.Conv2d(o, i, 3, padding=1))
+            up = (
+                nn.Conv2d(o, i, 3, padding=1)
+                if last
+                else nn.Sequential(nn.Upsample(scale_factor=2, mode="nearest"), nn.Conv2d(o, i, 3, padding=1))
+            )
             self.ups.append(nn.ModuleList([block(o + i, o), Residual(LinearAttention(o)), up]))
         self.final_res_block, self.final_conv = block(dim * 2, dim), nn.Conv2d(dim, channels, 1)
 
@@ -147,8 +157,10 @@ class GaussianDiffusion(nn.Module):
         return out.reshape(b, *((1,) * (len(x_shape) - 1)))
 
     def forward(self, x_start, t, noise):
-        x = (self.extract(self.sqrt_alphas_cumprod, t, x_start.shape) * x_start +
-             self.extract(self.sqrt_one_minus_alphas_cumprod, t, x_start.shape) * noise)
+        x = (
+            self.extract(self.sqrt_alphas_cumprod, t, x_start.shape) * x_start
+            + self.extract(self.sqrt_one_minus_alphas_cumprod, t, x_start.shape) * noise
+        )
         loss = F.mse_loss(self.net(x, t), noise, reduction="none").flatten(1).mean(1)
         return loss * self.extract(self.loss_weight, t, loss.shape)
 

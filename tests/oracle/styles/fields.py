@@ -40,7 +40,7 @@ class WaveNet(nn.Module):
             x = torch.tanh(self.filter_convs[i](x)) * torch.sigmoid(self.gate_convs[i](x))
             s = self.skip_convs[i](x)
             try:
-                skip = skip[:, :, -s.size(2):]
+                skip = skip[:, :, -s.size(2) :]
             except Exception:
                 skip = 0
             skip = s + skip
@@ -51,7 +51,7 @@ class WaveNet(nn.Module):
 @model
 def wavenet():
     samples = whole(16, 2, 20)
-    return WaveNet(), (samples,), lambda o: F.cross_entropy(o[:, :, :-1], samples[:, -o.shape[2] + 1:])
+    return WaveNet(), (samples,), lambda o: F.cross_entropy(o[:, :, :-1], samples[:, -o.shape[2] + 1 :])
 
 
 class Embedder:
@@ -84,8 +84,10 @@ class NeRF(nn.Module):
         super().__init__()
         self.embed, self.embed_dirs = Embedder(input_dims=3, num_freqs=3), Embedder(input_dims=3, num_freqs=2)
         self.skips = skips
-        self.pts_linears = nn.ModuleList([nn.Linear(self.embed.out_dim, W)] + [
-            nn.Linear(W, W) if i not in self.skips else nn.Linear(W + self.embed.out_dim, W) for i in range(D - 1)])
+        self.pts_linears = nn.ModuleList(
+            [nn.Linear(self.embed.out_dim, W)]
+            + [nn.Linear(W, W) if i not in self.skips else nn.Linear(W + self.embed.out_dim, W) for i in range(D - 1)]
+        )
         self.views_linears = nn.ModuleList([nn.Linear(self.embed_dirs.out_dim + W, W // 2)])
         self.feature_linear, self.alpha_linear, self.rgb_linear = nn.Linear(W, W), nn.Linear(W, 1), nn.Linear(W // 2, 3)
 
@@ -142,6 +144,7 @@ def cache_fn(f):
             return cache
         cache = f(*args, **kwargs)
         return cache
+
     return cached_fn
 
 
@@ -168,7 +171,7 @@ class Attention(nn.Module):
     def __init__(self, query_dim, context_dim=None, heads=2, dim_head=4):
         super().__init__()
         inner_dim, context_dim = dim_head * heads, default(context_dim, query_dim)
-        self.scale, self.heads = dim_head ** -0.5, heads
+        self.scale, self.heads = dim_head**-0.5, heads
         self.to_q = nn.Linear(query_dim, inner_dim, bias=False)
         self.to_kv, self.to_out = nn.Linear(context_dim, inner_dim * 2, bias=False), nn.Linear(inner_dim, query_dim)
 
@@ -192,7 +195,9 @@ class Perceiver(nn.Module):
         input_dim = 2 * (bands * 2 + 1) + channels
         self.latents = nn.Parameter(torch.randn(num_latents, latent_dim))
         get_cross_attn = cache_fn(lambda: PreNorm(latent_dim, Attention(latent_dim, input_dim), context_dim=input_dim))
-        get_ff = cache_fn(lambda: PreNorm(latent_dim, nn.Sequential(nn.Linear(latent_dim, 16), GEGLU(), nn.Linear(8, latent_dim))))
+        get_ff = cache_fn(
+            lambda: PreNorm(latent_dim, nn.Sequential(nn.Linear(latent_dim, 16), GEGLU(), nn.Linear(8, latent_dim)))
+        )
         get_latent_attn = cache_fn(lambda: PreNorm(latent_dim, Attention(latent_dim)))
         self.layers = nn.ModuleList([])
         for i in range(depth):

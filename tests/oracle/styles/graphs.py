@@ -19,7 +19,8 @@ def scatter_sum(src, index, dim=0, dim_size=None):
 
 def segment_softmax(src, index, num_nodes):
     out = src - src.new_full((num_nodes, src.size(1)), -1e9).scatter_reduce_(
-        0, index[:, None].expand_as(src), src, reduce="amax").detach().index_select(0, index)
+        0, index[:, None].expand_as(src), src, reduce="amax"
+    ).detach().index_select(0, index)
     out = out.exp()
     return out / (scatter_sum(out, index, dim_size=num_nodes).index_select(0, index) + 1e-16)
 
@@ -91,8 +92,11 @@ class Agent(nn.Module):
         probs = torch.distributions.Categorical(logits=self.actor(hidden))
         mean = self.actor_mean(hidden)
         moved = torch.distributions.Normal(mean, torch.exp(self.actor_logstd.expand_as(mean)))
-        return (probs.log_prob(action) + moved.log_prob(moves).sum(1), probs.entropy() + moved.entropy().sum(1),
-                self.critic(hidden))
+        return (
+            probs.log_prob(action) + moved.log_prob(moves).sum(1),
+            probs.entropy() + moved.entropy().sum(1),
+            self.critic(hidden),
+        )
 
     def forward(self, obs, action, moves, rewards, dones, old_logprob):
         newlogprob, entropy, values = self.get_action_and_value(obs, action, moves)
@@ -113,7 +117,11 @@ class Agent(nn.Module):
 
 @model
 def policy_gradient():
-    return Agent(), (ramp(6, 4), whole(3, 6), ramp(6, 2), ramp(6, salt=2), (whole(5, 6) == 0).float(), ramp(6, salt=4) - 3), lambda o: o
+    return (
+        Agent(),
+        (ramp(6, 4), whole(3, 6), ramp(6, 2), ramp(6, salt=2), (whole(5, 6) == 0).float(), ramp(6, salt=4) - 3),
+        lambda o: o,
+    )
 
 
 Transition = namedtuple("Transition", ("state", "action", "next_state", "reward"))
@@ -131,7 +139,9 @@ class DuelingDQN(nn.Module):
         return self.value(x) + advantage - advantage.mean(1, keepdim=True)
 
     def forward(self, states, actions, rewards):
-        memory = [Transition(s, a, None if k % 3 == 2 else s.flip(-1), r) for k, (s, a, r) in enumerate(zip(states, actions, rewards))]
+        memory = [
+            Transition(s, a, None if k % 3 == 2 else s.flip(-1), r) for k, (s, a, r) in enumerate(zip(states, actions, rewards))
+        ]
         batch = Transition(*zip(*memory))
         non_final_mask = torch.tensor(tuple(map(lambda s: s is not None, batch.next_state)), dtype=torch.bool)
         non_final_next_states = torch.stack([s for s in batch.next_state if s is not None])

@@ -24,7 +24,7 @@ class ModulatedConv2d(nn.Module):
     def __init__(self, in_channel, out_channel, kernel_size, style_dim, demodulate=True, upsample=False):
         super().__init__()
         self.kernel_size, self.out_channel, self.upsample, self.demodulate = kernel_size, out_channel, upsample, demodulate
-        self.scale, self.padding = 1 / math.sqrt(in_channel * kernel_size ** 2), kernel_size // 2
+        self.scale, self.padding = 1 / math.sqrt(in_channel * kernel_size**2), kernel_size // 2
         self.weight = nn.Parameter(torch.randn(1, out_channel, in_channel, kernel_size, kernel_size))
         self.modulation = EqualLinear(style_dim, in_channel)
         blur = torch.tensor([1.0, 3.0, 3.0, 1.0])
@@ -58,9 +58,9 @@ class Generator(nn.Module):
         self.noise_weight = nn.Parameter(torch.zeros(1))
 
     def forward(self, z):
-        w = self.style(z * torch.rsqrt(torch.mean(z ** 2, dim=1, keepdim=True) + 1e-8))
+        w = self.style(z * torch.rsqrt(torch.mean(z**2, dim=1, keepdim=True) + 1e-8))
         out = self.conv(self.input.repeat(z.shape[0], 1, 1, 1), w)
-        out = F.leaky_relu(out + self.noise_weight * ramp(*out[:, :1].shape), 0.2) * 2 ** 0.5
+        out = F.leaky_relu(out + self.noise_weight * ramp(*out[:, :1].shape), 0.2) * 2**0.5
         return self.up(out, w)
 
 
@@ -103,5 +103,8 @@ class Seq2Seq(nn.Module):
 @model
 def translation():
     tgt = whole(19, 3, 5)
-    return (Seq2Seq(), (whole(18, 3, 7) + 1, torch.tensor([5, 7, 2]), tgt),
-            lambda o: F.cross_entropy(o.flatten(0, 1), tgt[:, 1:].flatten(), ignore_index=0))
+    return (
+        Seq2Seq(),
+        (whole(18, 3, 7) + 1, torch.tensor([5, 7, 2]), tgt),
+        lambda o: F.cross_entropy(o.flatten(0, 1), tgt[:, 1:].flatten(), ignore_index=0),
+    )

@@ -27,8 +27,11 @@ class ResidualAttentionBlock(nn.Module):
         super().__init__()
         self.attn = nn.MultiheadAttention(d_model, n_head)
         self.ln_1 = LayerNorm(d_model)
-        self.mlp = nn.Sequential(OrderedDict([("c_fc", nn.Linear(d_model, d_model * 4)), ("gelu", QuickGELU()),
-                                              ("c_proj", nn.Linear(d_model * 4, d_model))]))
+        self.mlp = nn.Sequential(
+            OrderedDict(
+                [("c_fc", nn.Linear(d_model, d_model * 4)), ("gelu", QuickGELU()), ("c_proj", nn.Linear(d_model * 4, d_model))]
+            )
+        )
         self.ln_2, self.attn_mask = LayerNorm(d_model), attn_mask
 
     def attention(self, x: torch.Tensor):
@@ -44,18 +47,20 @@ class CLIP(nn.Module):
     def __init__(self, width=16, embed=8, patch=4, res=8, context=7, vocab=31):
         super().__init__()
         self.conv1 = nn.Conv2d(3, width, patch, stride=patch, bias=False)
-        scale = width ** -0.5
+        scale = width**-0.5
         self.class_embedding = nn.Parameter(scale * torch.randn(width))
         self.visual_positions = nn.Parameter(scale * torch.randn((res // patch) ** 2 + 1, width))
         self.visual = nn.Sequential(*[ResidualAttentionBlock(width, 2) for _ in range(2)])
         self.ln_post, self.proj = LayerNorm(width), nn.Parameter(scale * torch.randn(width, embed))
         self.token_embedding = nn.Embedding(vocab, width)
         self.positional_embedding = nn.Parameter(torch.empty(context, width))
-        self.transformer = nn.Sequential(*[ResidualAttentionBlock(width, 2, self.build_attention_mask(context)) for _ in range(1)])
+        self.transformer = nn.Sequential(
+            *[ResidualAttentionBlock(width, 2, self.build_attention_mask(context)) for _ in range(1)]
+        )
         self.ln_final, self.text_projection = LayerNorm(width), nn.Parameter(torch.empty(width, embed))
         self.logit_scale = nn.Parameter(torch.ones([]) * math.log(1 / 0.07))
         nn.init.normal_(self.positional_embedding, std=0.01)
-        nn.init.normal_(self.text_projection, std=width ** -0.5)
+        nn.init.normal_(self.text_projection, std=width**-0.5)
 
     def build_attention_mask(self, n):
         mask = torch.empty(n, n)
@@ -91,8 +96,11 @@ class CLIP(nn.Module):
 @model
 def clip():
     labels = torch.arange(3)
-    return (CLIP(), (ramp(3, 3, 8, 8), whole(31, 3, 7)),
-            lambda o: (F.cross_entropy(o[0], labels) + F.cross_entropy(o[1], labels)) / 2)
+    return (
+        CLIP(),
+        (ramp(3, 3, 8, 8), whole(31, 3, 7)),
+        lambda o: (F.cross_entropy(o[0], labels) + F.cross_entropy(o[1], labels)) / 2,
+    )
 
 
 class MAE(nn.Module):
@@ -102,7 +110,10 @@ class MAE(nn.Module):
         self.embed = nn.Linear(patch * patch * 3, dim)
         self.pos_embed = nn.Parameter(torch.zeros(1, 4, dim), requires_grad=False)
         layer = partial(nn.TransformerEncoderLayer, nhead=2, dim_feedforward=16, dropout=0.0, batch_first=True, norm_first=True)
-        self.encoder, self.decoder_embed = nn.TransformerEncoder(layer(dim), 1, enable_nested_tensor=False), nn.Linear(dim, decoder_dim)
+        self.encoder, self.decoder_embed = (
+            nn.TransformerEncoder(layer(dim), 1, enable_nested_tensor=False),
+            nn.Linear(dim, decoder_dim),
+        )
         self.mask_token = nn.Parameter(torch.zeros(1, 1, decoder_dim))
         self.decoder, self.pred = layer(decoder_dim), nn.Linear(decoder_dim, patch * patch * 3)
         self.apply(self._init_weights)
@@ -120,7 +131,7 @@ class MAE(nn.Module):
         p = self.patch
         h = w = imgs.shape[2] // p
         x = imgs.reshape(shape=(imgs.shape[0], 3, h, p, w, p))
-        return torch.einsum("nchpwq->nhwpqc", x).reshape(shape=(imgs.shape[0], h * w, p ** 2 * 3))
+        return torch.einsum("nchpwq->nhwpqc", x).reshape(shape=(imgs.shape[0], h * w, p**2 * 3))
 
     def random_masking(self, x, noise, mask_ratio):
         N, L, D = x.shape
@@ -164,8 +175,11 @@ class VectorQuantizerEMA(nn.Module):
     def forward(self, inputs):
         inputs = inputs.permute(0, 2, 3, 1).contiguous()
         flat = inputs.view(-1, self._dim)
-        distances = (torch.sum(flat ** 2, dim=1, keepdim=True) + torch.sum(self._embedding.weight ** 2, dim=1)
-                     - 2 * torch.matmul(flat, self._embedding.weight.t()))
+        distances = (
+            torch.sum(flat**2, dim=1, keepdim=True)
+            + torch.sum(self._embedding.weight**2, dim=1)
+            - 2 * torch.matmul(flat, self._embedding.weight.t())
+        )
         encoding_indices = torch.argmin(distances, dim=1).unsqueeze(1)
         encodings = torch.zeros(encoding_indices.shape[0], self._n, device=inputs.device)
         encodings.scatter_(1, encoding_indices, 1)
@@ -234,15 +248,22 @@ class DETR(nn.Module):
     def forward(self, inputs):
         h = self.conv(F.relu(self.backbone(inputs)))
         H, W = h.shape[-2:]
-        pos = torch.cat([self.col_embed[:W].unsqueeze(0).repeat(H, 1, 1), self.row_embed[:H].unsqueeze(1).repeat(1, W, 1)],
-                        dim=-1).flatten(0, 1).unsqueeze(1)
-        h = self.transformer(pos + h.flatten(2).permute(2, 0, 1), self.query_pos.unsqueeze(1).repeat(1, h.shape[0], 1)).transpose(0, 1)
+        pos = (
+            torch.cat([self.col_embed[:W].unsqueeze(0).repeat(H, 1, 1), self.row_embed[:H].unsqueeze(1).repeat(1, W, 1)], dim=-1)
+            .flatten(0, 1)
+            .unsqueeze(1)
+        )
+        h = self.transformer(pos + h.flatten(2).permute(2, 0, 1), self.query_pos.unsqueeze(1).repeat(1, h.shape[0], 1)).transpose(
+            0, 1
+        )
         return {"pred_logits": self.linear_class(h), "pred_boxes": self.linear_bbox(h).sigmoid()}
 
 
 def detr_loss(outputs):
-    targets = [{"labels": torch.tensor([1, 3]), "boxes": torch.tensor([[0.5, 0.5, 0.2, 0.4], [0.3, 0.7, 0.1, 0.2]])},
-               {"labels": torch.tensor([2]), "boxes": torch.tensor([[0.6, 0.4, 0.5, 0.3]])}]
+    targets = [
+        {"labels": torch.tensor([1, 3]), "boxes": torch.tensor([[0.5, 0.5, 0.2, 0.4], [0.3, 0.7, 0.1, 0.2]])},
+        {"labels": torch.tensor([2]), "boxes": torch.tensor([[0.6, 0.4, 0.5, 0.3]])},
+    ]
     bs, num_queries = outputs["pred_logits"].shape[:2]
     out_prob = outputs["pred_logits"].flatten(0, 1).softmax(-1)
     out_bbox = outputs["pred_boxes"].flatten(0, 1)
@@ -252,7 +273,7 @@ def detr_loss(outputs):
     sizes = [len(v["boxes"]) for v in targets]
     indices = []
     for i, c in enumerate(C.split(sizes, -1)):
-        order = c[i].argsort(0)[0]                                      # (greedy, for the Hungarian matching)
+        order = c[i].argsort(0)[0]  # (greedy, for the Hungarian matching)
         indices.append((torch.as_tensor(order, dtype=torch.int64), torch.arange(sizes[i])))
     batch_idx = torch.cat([torch.full_like(src, i) for i, (src, _) in enumerate(indices)])
     src_idx = torch.cat([src for (src, _) in indices])

@@ -1,4 +1,5 @@
 """Inputs in several layouts of memory."""
+
 import flambeau as torch
 
 

@@ -1,4 +1,5 @@
 """With dynamic=False every size is compiled anew, until the limit."""
+
 import flambeau as torch
 
 

@@ -1,4 +1,5 @@
 """Inputs of several types."""
+
 import flambeau as torch
 
 

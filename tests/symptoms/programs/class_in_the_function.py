@@ -1,4 +1,5 @@
 """A class statement inside the compiled function."""
+
 import flambeau as torch
 
 
@@ -6,6 +7,7 @@ import flambeau as torch
 def f(x):
     class Options:
         scale = 2
+
     return x * Options.scale
 
 

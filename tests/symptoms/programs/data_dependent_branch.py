@@ -1,4 +1,5 @@
 """A branch that the data decides cuts the graph."""
+
 import flambeau as torch
 
 

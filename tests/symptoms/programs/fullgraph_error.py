@@ -1,4 +1,5 @@
 """fullgraph=True makes a break an error."""
+
 import flambeau as torch
 
 

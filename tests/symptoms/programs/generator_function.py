@@ -1,4 +1,5 @@
 """A generator is compiled itself, instead of the function that calls it."""
+
 import flambeau as torch
 
 

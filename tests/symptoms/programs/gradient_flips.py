@@ -1,4 +1,5 @@
 """An input that sometimes requires gradients."""
+
 import flambeau as torch
 
 

@@ -1,4 +1,5 @@
 """A hook on a tensor inside the compiled function."""
+
 import flambeau as torch
 
 weight = torch.ones(8, requires_grad=True)

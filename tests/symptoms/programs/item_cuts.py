@@ -1,4 +1,5 @@
 """A number read from a tensor after a write cuts the graph."""
+
 import flambeau as torch
 
 

@@ -1,4 +1,5 @@
 """An iterator's position cannot be guarded."""
+
 import flambeau as torch
 
 numbers = iter(range(10**9))

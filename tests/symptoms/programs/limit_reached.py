@@ -1,4 +1,5 @@
 """An attribute that counts the calls is a new fact in each."""
+
 import flambeau as torch
 
 

@@ -1,4 +1,5 @@
 """A result whose values only the data knows."""
+
 import flambeau as torch
 
 

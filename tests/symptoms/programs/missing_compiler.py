@@ -1,4 +1,5 @@
 """Without a C++ compiler the loop interpreter runs."""
+
 import os
 
 import flambeau as torch

@@ -1,4 +1,5 @@
 """A global that changes from call to call is a guard that fails."""
+
 import flambeau as torch
 
 MODE = "warmup"

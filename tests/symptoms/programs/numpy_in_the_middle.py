@@ -1,4 +1,5 @@
 """Values that go through numpy leave the graph."""
+
 import flambeau as torch
 
 

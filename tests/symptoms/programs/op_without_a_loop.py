@@ -1,4 +1,5 @@
 """An operation that eager runs between the kernels."""
+
 import flambeau as torch
 
 

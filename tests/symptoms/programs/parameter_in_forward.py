@@ -1,4 +1,5 @@
 """A Parameter that is made in every call."""
+
 import flambeau as torch
 
 

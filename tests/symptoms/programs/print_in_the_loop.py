@@ -1,4 +1,5 @@
 """A print in a loop cuts the graph in every turn."""
+
 import flambeau as torch
 
 

@@ -1,4 +1,5 @@
 """A long list of numbers that is read element by element."""
+
 import flambeau as torch
 
 WEIGHTS = [k / 7 for k in range(1000)]

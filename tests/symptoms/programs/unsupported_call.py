@@ -1,4 +1,5 @@
 """A function without bytecode that the compiler does not know."""
+
 import time
 
 import flambeau as torch

@@ -1,4 +1,5 @@
 """A device that this machine does not have."""
+
 import flambeau as torch
 
 

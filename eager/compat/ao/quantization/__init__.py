@@ -29,7 +29,13 @@ class QuantWrapper(Module):
         return self.dequant(self.module(self.quant(x)))
 
 
-globals().update(missing.functions("torch.ao.quantization", """prepare prepare_qat convert fuse_modules fuse_modules_qat
+globals().update(
+    missing.functions(
+        "torch.ao.quantization",
+        """prepare prepare_qat convert fuse_modules fuse_modules_qat
 get_default_qconfig get_default_qat_qconfig quantize quantize_dynamic default_observer default_weight_observer
-default_per_channel_weight_observer""", "there is no quantisation"))
+default_per_channel_weight_observer""",
+        "there is no quantisation",
+    )
+)
 QConfig = missing.kind("torch.ao.quantization.QConfig", "there is no quantisation")
