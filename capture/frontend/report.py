@@ -1,4 +1,4 @@
-"""`report(f)`: everything about a compiled function that has run, gathered into `runtime.report.data`.
+"""`report(f)`: everything about a compiled function that has run, gathered into `capture.report.data`.
 
 In: what `compile` returned. Out: a `Report`. The idea: conversions leave plain records (`runtime/compile_log.py`) with the
 compiled object; graphs are turned into text only here, and each backend is asked to describe what it made of them.

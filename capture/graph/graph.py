@@ -495,7 +495,7 @@ def evaluate_number(number, values: dict[str, Any]):
 _HEADER = """import math
 from math import inf, nan
 
-from {package}.capture.graph import marks, ops
+from {package}.capture.graph.graph import marks, ops
 from {package}.eager import dtypes
 from {package}.eager.device import device
 

@@ -99,7 +99,7 @@ def port(value):
     if isinstance(value, functools.partial):
         return functools.partial(port(value.func), *map(port, value.args), **value.keywords)
     if isinstance(value, types.ModuleType):
-        return _Module(value) if value.__name__.startswith(_ROOT + ".ops") or value.__name__ == _ROOT + ".prims" else value
+        return _Module(value) if value.__name__.startswith(_ROOT + ".ops") or value.__name__ == _ROOT + ".op.prims" else value
     if (
         isinstance(value, np.ufunc)
         or callable(value)
@@ -107,7 +107,7 @@ def port(value):
         and not isinstance(value, type)
     ):
         return getattr(XP, value.__name__)
-    if isinstance(value, types.FunctionType) and value.__module__.startswith((_ROOT + ".ops", _ROOT + ".prims")):
+    if isinstance(value, types.FunctionType) and value.__module__.startswith((_ROOT + ".ops", _ROOT + ".op.prims")):
         return port(value.__wrapped__) if hasattr(value, "__wrapped__") else ported(value)
     if isinstance(value, recurrences.Steps):
         return recurrences.Steps(*map(port, value))

@@ -1,4 +1,4 @@
-"""The table of scalar primitives in C++: for every name of `eager.prims.PRIMS`, how it is written over vector
+"""The table of scalar primitives in C++: for every name of `eager.op.prims.PRIMS`, how it is written over vector
 registers.
 
 In: the operands' texts and element types. Out: one C++ expression over the registers of `runtime/csrc/vector.h`.

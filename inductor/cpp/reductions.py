@@ -1,4 +1,4 @@
-"""Reductions in C++: for every combine of `eager.prims.COMBINES`, its accumulators, updates and finish.
+"""Reductions in C++: for every combine of `eager.op.prims.COMBINES`, its accumulators, updates and finish.
 
 Inside a row ("inner"), accumulators are a few independent registers `name_a[slot]`, folded to one number at the
 end; over columns they are arrays `name_a[slot]` over the vectors of a block and are not folded. Welford and

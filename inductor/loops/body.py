@@ -2,12 +2,13 @@
 
 In: a record's formula, called with a `Body` as its vocabulary `s` and `Value`s as operands. Out: a graph of `Value`s in
 which equal expressions are one object, so inlining the same producer twice costs nothing. Index expressions are
-`capture.expr`; a value used as an index becomes a variable bound to that value (`indirect`).
+`capture.shapes.expr`; a value used as an index becomes a variable bound to that value (`indirect`).
 """
 
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
@@ -216,6 +217,11 @@ class Value:
         return self.body.prim("logical_not" if self.dtype is dtypes.bool else "bit_not", self)
 
 
+def is_whole(number: Any) -> bool:
+    """Whether a constant is a whole number: neither a fraction nor infinite, and not complex."""
+    return isinstance(number, numbers.Real) and float(number).is_integer()
+
+
 class Body:
     """Builds values. One body serves a whole program; it is also the vocabulary `s` of formulas."""
 
@@ -297,8 +303,10 @@ class Body:
 
     def exact(self, value: Value) -> ExprLike | None:
         """The index expression that an integer is, through sums, products and choices that the axes' ranges decide."""
-        if value.op in ("const", "index"):
-            return int(value.attrs) if value.op == "const" else value.attrs
+        if value.op == "index":
+            return value.attrs
+        if value.op == "const":
+            return int(value.attrs) if is_whole(value.attrs) else None
         if value.dtype is not dtypes.int64 or value.op not in ("add", "sub", "mul", "where"):
             return None
         if value.op == "where":

@@ -1,6 +1,6 @@
 """What a report says of one compiled graph: its stages as text, its kernels and its memory plan.
 
-In: a captured graph and what was compiled from it. Out: the fields of `runtime.report.data.Graph` that a backend
+In: a captured graph and what was compiled from it. Out: the fields of `capture.report.data.Graph` that a backend
 knows. The idea: a call keeps nothing for this. The passes run once more, under the guards there are, and give the same
 programs; times are taken from the code that really runs.
 """

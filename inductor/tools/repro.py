@@ -219,7 +219,7 @@ def text_of(graph: Graph, inputs: Sequence, about: Sequence[str], drawn: bool, *
     given = ",\n          ".join(input_text(k, x, drawn) for k, x in enumerate(inputs))
     said = "".join(f", {name}=True" for name, on in flags.items() if on)
     told = "\n".join(about).replace('"""', "'''")
-    imports = "\n".join(["import sys", *header.strip().splitlines(), f"from {package}.inductor.repro import {made}"])
+    imports = "\n".join(["import sys", *header.strip().splitlines(), f"from {package}.inductor.tools.repro import {made}"])
     return (
         f'"""{told}\n"""\n\n{imports}\n\n\ndef {program}\n\n\nINPUTS = [{given}]\n\n'
         f'if __name__ == "__main__":\n    sys.exit(tell({graph.name}, INPUTS{said}))\n'

@@ -1,4 +1,4 @@
-"""The table of scalar primitives in Triton: for every name of `eager.prims.PRIMS`, how it is written over blocks.
+"""The table of scalar primitives in Triton: for every name of `eager.op.prims.PRIMS`, how it is written over blocks.
 
 In: texts and element types of the operands. Out: one expression. Halves are computed in float32 and rounded after each
 primitive of half type, as `text.TYPES` says of registers.

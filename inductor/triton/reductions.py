@@ -1,4 +1,4 @@
-"""How blocks are combined: for every combine of `eager.prims.COMBINES`, a block's result and the accumulators of a loop.
+"""How blocks are combined: for every combine of `eager.op.prims.COMBINES`, a block's result and the accumulators of a loop.
 
 In: the texts of a reduction's values as whole blocks, and the mask of what counts. Out: texts of its results, each reduced
 along the tile's last dimension. A block that is all of a row is reduced at once; in a loop every lane keeps a part.

@@ -53,7 +53,7 @@ def test_any_strides(make):
         found = a * b + a
     wanted = a.numpy() * (b.numpy() if isinstance(b, torch.Tensor) else b) + a.numpy()
     assert np.array_equal(found.numpy(), wanted)
-    assert found.stride() == torch.eager.meta.infer(OPS["mul"], (a, b))[0].strides or found.is_contiguous()
+    assert found.stride() == torch.eager.op.meta.infer(OPS["mul"], (a, b))[0].strides or found.is_contiguous()
 
 
 def test_a_long_formula_runs_in_blocks_and_on_several_threads():

@@ -218,7 +218,7 @@ def test_before_the_loops(monkeypatch, tmp_path):
     def changing(graph):
         for node in graph.calls:
             if node.target.name == "add":
-                node.target = torch.eager.op.find("sub")
+                node.target = torch.eager.op.op.find("sub")
         return kept(graph)
 
     monkeypatch.setattr(driver, "join_products", changing)

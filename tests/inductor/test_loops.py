@@ -214,3 +214,25 @@ def test_argmax_takes_the_least_position_and_a_nan_wins():
     program = Program((x, y), (LoopKernel("k", (i,), (Step((j,), (), (reduce,)), last)),), (x,), (y,))
     data = np.array([[1, 3, 3, 0], [5, 5, 5, 5], [1, np.nan, 9, np.nan]], np.float32)
     np.testing.assert_array_equal(interpreter.run(program, [data])[0], [1, 0, 1])
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, 2.5, -0.5])
+def test_only_whole_numbers_stand_for_indices(number):
+    """A choice between indices by a comparison with such a number is left to the kernel (a maximum of a bag compares with inf)."""
+    s = Body()
+    assert s.exact(s.const(number, dtypes.float64)) is None
+    assert s.exact(s.const(2.0, dtypes.float64)) == 2 and s.exact(s.const(True, dtypes.bool)) == 1
+
+
+def test_a_bag_of_one_row_whose_position_is_known():
+    """Positions meet infinity in one comparison; where all are known, that was folded to a number no int can hold."""
+    import flambeau as torch
+    from flambeau.eager.op.op import OPS
+
+    def winners(weight, index, first):
+        won = OPS["bag_winners"](weight, index, first, 2)
+        return torch.gather(won.reshape(1, 2, 1), 1, won.reshape(1, 2, 1).clamp(0, 1))
+
+    given = torch.ones(1).expand(4, 2), torch.tensor([1]), torch.tensor([0, 1])
+    with config.patch(strict=True):
+        assert torch.equal(torch.compile(winners, backend="loops")(*given), winners(*given))
