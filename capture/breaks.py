@@ -1,10 +1,13 @@
 """Why a frame could not go on: graph breaks and exceptions of the traced program.
 
-`unsupported(code, ...)` makes the error of a graph break; CODES lists every counted reason with what to do about it.
+`unsupported(code, ...)` makes the GraphBreak of a counted reason; CODES lists them all with what to do about it. Layers below and
+above raise plain Unsupported, which becomes a GraphBreak in the frame that it passes through (`GraphBreak.of`).
 `UserRaise` carries an exception that the *traced program* raises; its own handlers may catch it.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from ..runtime import counters, log
 from ..runtime.errors import Unsupported
@@ -49,31 +52,54 @@ CODES = {
 }
 
 
-def unsupported(code: str, text: str, fix: str = "") -> Unsupported:
+class GraphBreak(Unsupported):
+    """A graph break, and where it is.
+
+    `stack`: the user's frames (filename, line number, source line, function), innermost last; empty until a frame was left.
+    `step`: the instruction of the root frame to break at, counted as they run, if it is an earlier one than that which failed.
+    `whole_frame`: no part of the frame may be compiled. `guard`: what the entry in front of the break is guarded by (source,
+    kind, payload), if the break comes only while that holds."""
+
+    def __init__(self, code: str, text: str = "", fix: str = ""):
+        super().__init__(code, text, fix)
+        self.stack: tuple = ()
+        self.step: int | None = None
+        self.whole_frame: bool = False
+        self.guard: tuple | None = None
+
+    @classmethod
+    def of(cls, error: Unsupported) -> GraphBreak:
+        """The error itself, or the graph break that it means where the library raised it."""
+        if isinstance(error, cls):
+            return error
+        made = cls(error.code, error.text, error.fix)
+        made.__cause__ = error
+        return made
+
+
+def unsupported(
+    code: str, text: str, fix: str = "", *, step: int | None = None, whole_frame: bool = False, guard: tuple | None = None
+) -> GraphBreak:
     """The error of a graph break; the advice defaults to that of its code."""
-    return Unsupported(code, text, fix or CODES[code])
+    made = GraphBreak(code, text, fix or CODES[code])
+    made.step, made.whole_frame, made.guard = step, whole_frame, guard
+    return made
 
 
 class UserRaise(Exception):
-    """The traced program raises `variable` (an ExceptionVariable); `text` describes it for reports."""
+    """The traced program raises `variable` (an ExceptionVariable); `text` describes it for reports, `stack` is where it was
+    raised, as in GraphBreak."""
 
-    def __init__(self, variable, text: str = ""):
+    def __init__(self, variable: Any, text: str = ""):
         super().__init__(text)
-        self.variable, self.text, self.stack = variable, text, ()
-
-
-class Restart(Exception):
-    """Trace the frame again, stopping before its `step`-th instruction because of `reason`."""
-
-    def __init__(self, step: int, reason: Unsupported):
-        super().__init__(str(reason))
-        self.step, self.reason = step, reason
+        self.variable, self.text = variable, text
+        self.stack: tuple = ()
 
 
 class RunPlain(Exception):
     """The frame is left to Python because of `reason`."""
 
-    def __init__(self, reason: Unsupported):
+    def __init__(self, reason: GraphBreak):
         super().__init__(str(reason))
         self.reason = reason
 
@@ -81,7 +107,7 @@ class RunPlain(Exception):
 listeners: list = []  # functions (code, text, line, fix): an explanation that is being made
 
 
-def tell_break(reason: Unsupported, line: str, below: str | None = None, silent: bool = False) -> None:
+def tell_break(reason: GraphBreak, line: str, below: str | None = None, silent: bool = False) -> None:
     """Count a break and tell it to whoever listens. `below`: the program's own line, where the break is in a library that it
     calls; of such a line the log tells once (`silent`: it has)."""
     counters.add("breaks", reason.code)

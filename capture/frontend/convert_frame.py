@@ -23,7 +23,7 @@ from ...runtime.config import config
 from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
 from ...runtime.identity import WeakIdKeyDictionary
-from ..breaks import RunPlain, UserRaise, tell_break, unsupported
+from ..breaks import GraphBreak, RunPlain, UserRaise, tell_break, unsupported
 from .codegen import Codegen
 from .trace_context import Context
 from ..bytecode.emitter import Emitter
@@ -92,13 +92,11 @@ def convert(code, globals, builtins, closure, slots, options, cache):
         return None
 
 
-def told(reason: Unsupported) -> Unsupported:
+def told(reason: GraphBreak) -> Unsupported:
     """The error of fullgraph=True: the text of the break with the user's line."""
-    stack = getattr(reason, "stack", None) or ()
+    stack = reason.stack
     where = f"\n  at {stack[-1][0]}:{stack[-1][1]}: {stack[-1][2]}" if stack else ""
-    made = Unsupported(reason.code, reason.text + where, reason.fix)
-    made.stack = stack
-    return made
+    return Unsupported(reason.code, reason.text + where, reason.fix)
 
 
 # -- tracing ---------------------------------------------------------------------------------------------------------
@@ -116,7 +114,8 @@ def entry_of(job: Job, record):
             with record.stage("trace"):
                 trace.run()
             return trace.finish(record)
-        except Unsupported as error:
+        except Unsupported as lack:
+            error = GraphBreak.of(lack)
             without_frames(error)
             if error.code == "hidden alias" and not job.exact:
                 job.exact, reason, stop = True, None, None
@@ -127,7 +126,7 @@ def entry_of(job: Job, record):
             if isinstance(error, Opened) and not job.opened:
                 job.opened, reason, stop = True, None, None
                 continue
-            earlier = getattr(error, "step", None)
+            earlier = error.step
             if job.options.fullgraph or stop is not None and (earlier is None or earlier >= stop):
                 raise RunPlain(located(error, trace) if stop is None else combined(reason, error)) from error
             reason = reason or located(error, trace)
@@ -146,38 +145,34 @@ def without_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def combined(reason: Unsupported, error: Unsupported) -> Unsupported:
+def combined(reason: GraphBreak, error: GraphBreak) -> GraphBreak:
     """A break whose state cannot be carried over."""
-    made = Unsupported("resume", f"{reason.text}; and the frame cannot go on behind it: {error.text}", reason.fix)
+    made = GraphBreak("resume", f"{reason.text}; and the frame cannot go on behind it: {error.text}", reason.fix)
     made.stack = reason.stack
     return made
 
 
-def located(error: Unsupported, trace) -> Unsupported:
+def located(error: GraphBreak, trace) -> GraphBreak:
     """The error with the user's stack where it happened."""
-    if getattr(error, "stack", None) is None:
-        error.stack = trace.failed_at
+    error.stack = error.stack or trace.failed_at
     return error
 
 
-def check_break(job, reason, trace) -> None:
+def check_break(job, reason: GraphBreak, trace) -> None:
     try:
         check_splittable(job.code, job.instrs)
-    except Unsupported as error:
+    except Unsupported as lack:
+        error = GraphBreak.of(lack)
         error.stack = reason.stack
         raise RunPlain(error) from reason
-    if (
-        trace.root.instr.index < first_own(job.code, job.instrs)
-        or job.listing.reads_frame
-        or getattr(reason, "whole_frame", False)
-    ):
+    if trace.root.instr.index < first_own(job.code, job.instrs) or job.listing.reads_frame or reason.whole_frame:
         raise RunPlain(reason)
 
 
 class Trace:
     """One pass over the frame, and the entry that comes of it."""
 
-    def __init__(self, job: Job, stop: int | None, reason: Unsupported | None):
+    def __init__(self, job: Job, stop: int | None, reason: GraphBreak | None):
         self.job, self.stop, self.reason = job, stop, reason
         self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {})
         self.root = Frame(self.tx, job.code, job.globals, self.arguments(), self.free_cells(), job.instrs, stop, root=True)
@@ -225,8 +220,8 @@ class Trace:
         except UserRaise as error:
             self.failed_at = error.stack or self.where()
             raise error.variable.made_by_python(f"the program raises: {error.text or error.variable.describe()}") from error
-        except Unsupported as error:
-            self.failed_at = getattr(error, "stack", None) or self.where()
+        except GraphBreak as error:
+            self.failed_at = error.stack or self.where()
             raise
         except RecursionError as error:
             self.failed_at = self.where()
@@ -261,7 +256,7 @@ class Trace:
         body = Emitter(self.root.instr.position if self.root.instr else NOWHERE)
         gen = Codegen(self.tx, body)
         self.tx.watch.note_writes(self.tx.effects)
-        if getattr(self.reason, "guard", None) is not None:
+        if self.reason is not None and self.reason.guard is not None:
             self.tx.guard(*self.reason.guard)
         with record.stage("bytecode"):
             self.write_tail(gen)
@@ -337,7 +332,7 @@ class Trace:
                 record.graphs.append((graph, backend, compiled))
                 return compiled if dispatch.state.autocast is None else WithoutCasts(compiled)
         except Unsupported as error:
-            raise RunPlain(error) from error
+            raise RunPlain(GraphBreak.of(error)) from error
 
     def describe(self, record, code) -> None:
         record.text("guards.txt", tree_text(self.tx))
@@ -592,17 +587,17 @@ def indices_of(cut) -> list:
 # -- telling -----------------------------------------------------------------------------------------------------------
 
 
-def report_break(job: Job, reason: Unsupported, record, plain: bool = False) -> None:
+def report_break(job: Job, reason: GraphBreak, record, plain: bool = False) -> None:
     """Count a break and keep it with its line and advice; a line of the program hears once of what libraries do below it."""
     place = keep_break(job, reason, record, plain)
-    below = line_of_program(getattr(reason, "stack", ())) if is_library(place.rpartition(":")[0]) else None
+    below = line_of_program(reason.stack) if is_library(place.rpartition(":")[0]) else None
     tries = getattr(job.cache, "tries", None)
     tell_break(reason, place, below, silent=tries is not None and not tries.first_under(below, place))
 
 
-def keep_break(job: Job, reason: Unsupported, record, plain: bool) -> str:
+def keep_break(job: Job, reason: GraphBreak, record, plain: bool) -> str:
     """What the record and its texts say of a break; gives the place."""
-    stack = getattr(reason, "stack", ()) or ()
+    stack = reason.stack
     where = f"{stack[-1][0]}:{stack[-1][1]}" if stack else f"{job.code.co_filename}:{job.code.co_firstlineno}"
     file, _, line = where.rpartition(":")
     record.breaks.append(compile_log.Break(reason.code, reason.text, file, int(line), reason.fix, plain))

@@ -387,9 +387,7 @@ class Context:
 
     def refuse_debugger(self, name: str):
         """What looks at the frame that calls it must find the program's own."""
-        error = unsupported("debugger", f"{name}() looks at the frame that calls it")
-        error.whole_frame = len(self.frames) == 1
-        raise error
+        raise unsupported("debugger", f"{name}() looks at the frame that calls it", whole_frame=len(self.frames) == 1)
 
     def load_symbol(self, emit, name: str) -> None:
         """Emit the read of a symbol from the first input that shows it."""
@@ -615,9 +613,7 @@ class Context:
             self.last_node, self.idle = last, 0
         self.idle += 1
         if self.idle > MOST_IDLE:
-            error = unsupported("long loop", f"{MOST_IDLE:,} steps without a tensor operation")
-            error.whole_frame = in_root
-            raise error
+            raise unsupported("long loop", f"{MOST_IDLE:,} steps without a tensor operation", whole_frame=in_root)
 
     def members(self, variable: Variable):
         """Lazily, so that any() and all() stop where Python stops."""

@@ -70,9 +70,8 @@ class Watch:
         enough = self.history.conversions > (MOST if until is None else MOST - 1)
         if known or self.history.changes(name, state, grows) and enough and (source is None or self.is_written(source, name)):
             self.growth.note(code, index)
-            error = unsupported("growth", f"{name} is another one in every call")
-            error.guard = None if until is None else (source, "predicate", until)
-            raise error
+            guard = None if until is None else (source, "predicate", until)
+            raise unsupported("growth", f"{name} is another one in every call", guard=guard)
 
     def is_written(self, source, name: str) -> bool:
         root = source

@@ -14,7 +14,7 @@ from ...eager.op.op import OPS
 from ...eager.autograd_node import Node, edge_of, metas_of, raise_released
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
-from ..breaks import CODES, Unsupported, unsupported
+from ..breaks import CODES, GraphBreak, unsupported
 from .builtins import handles
 from .sequences import ListVariable, TupleVariable
 from .tensor import TensorVariable
@@ -36,11 +36,11 @@ OPTIONS = {
 }
 
 
-class Opened(Unsupported):
+class Opened(GraphBreak):
     """The trace is to start again, with composites opened wherever gradients must pass."""
 
 
-class Escaped(Unsupported):
+class Escaped(GraphBreak):
     """The trace is to start again, and makes no leaves of its own: one would be seen outside."""
 
 
