@@ -34,6 +34,7 @@ from ..graph.graph_tracer import GraphTracer
 
 # some of these register handlers
 from ..variables import builder, builtins, copying, eval_text, autograd_function, higher_order, messages, objects, polyfills  # noqa: F401
+from ..variables.arguments import is_surplus, misused, parameters
 from ..variables.base import NotPlain, Variable
 from ..variables.class_mutation import ClassEdits
 from ..variables.constant import answered, ConstantVariable, SymVariable, TextVariable, is_open, is_open_text, join_texts, sample
@@ -414,7 +415,7 @@ class Context:
         if isinstance(fn, Op) or self.runs_for_real(fn) or builtins.is_pure(fn) or _method_of_constant(fn):
             return self.fresh(self.run_variables(fn, args, kwargs))
         if is_numpy(fn):
-            return self.handled(functools.partial(call_numpy, fn=fn), fn, args, kwargs)
+            return call_numpy(self, fn, args, kwargs)
         if isinstance(getattr(fn, "__self__", None), type) and fn.__name__ in ("__subclasses__", "mro"):
             return self.relatives(fn)
         if isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
@@ -437,14 +438,13 @@ class Context:
         return ListVariable([self.wrap_type(cls) for cls in found])
 
     def handled(self, handler, fn, args, kwargs):
-        if builtins.surplus(fn, args, kwargs):
-            raise unsupported("builtin", f"{getattr(fn, '__name__', fn)}() with arguments of other kinds or number")
+        """What a handler makes of a call of `fn` that binds; of another one Python is to say what is wrong with it."""
+        if is_surplus(fn, args, kwargs) or not parameters(handler).bind(1 + len(args), kwargs):
+            raise misused(fn)
         try:
-            return handler(self, args, kwargs)
+            return handler(self, *args, **kwargs)
         except NotPlain as error:
             raise unsupported("builtin", f"{getattr(fn, '__name__', fn)}() of {error}") from error
-        except (TypeError, IndexError, KeyError, ValueError, AttributeError) as error:
-            raise misfit(error, getattr(fn, "__name__", fn)) from error
 
     def construct(self, variable: ClassVariable, args: list, kwargs: dict) -> Variable:
         """Calling a class."""
@@ -466,9 +466,9 @@ class Context:
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return self.make_named_tuple(cls, args, kwargs)
         if issubclass(cls, SCALARS):
-            return self.handled(functools.partial(call_numpy, fn=cls), cls, args, kwargs)
+            return call_numpy(self, cls, args, kwargs)
         if typing.is_typeddict(cls):
-            return builtins.HANDLERS[dict](self, args, kwargs)
+            return self.handled(builtins.HANDLERS[dict], dict, args, kwargs)
         if type(cls).__module__ == "enum" or (self.runs_for_real(cls) and not issubclass(cls, Module)) or cls is Size:
             return self.fresh(self.run_variables(cls, args, kwargs))
         return objects.make_object(self, cls, args, kwargs)
@@ -807,13 +807,6 @@ def user_stack(frames, regions=()) -> Stack:
         stack.regions = tuple(regions)
     stack.module = next((path for frame in reversed(frames) if (path := frame.module)), "")
     return stack
-
-
-def misfit(error: Exception, name) -> Exception:
-    """What a handler's own failure to read its arguments means: Python is to say what is wrong with them. An error from
-    further down is one of the compiler."""
-    deeper = error.__traceback__.tb_next.tb_next if error.__traceback__.tb_next else None
-    return error if deeper is not None else unsupported("builtin", f"{name}() with arguments of other kinds or number")
 
 
 class Relatives:

@@ -24,8 +24,7 @@ ONCE = library.once_differentiable(lambda: None).__code__
 
 
 @handles(Function.apply.__func__)
-def _apply(tx, args, kwargs):
-    cls, given = args[0], args[1:]
+def _apply(tx, cls, /, *given, **kwargs):
     inputs = [a.fake for a in given if isinstance(a, TensorVariable)]
     needs = [isinstance(a, TensorVariable) and bool(a.fake.requires_grad) for a in given]
     recorded = tx.grad_mode() and any(needs)
