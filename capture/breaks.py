@@ -1,16 +1,17 @@
-"""Why a frame could not go on: graph breaks and exceptions of the traced program.
+"""Why a trace could not go on: graph breaks, exceptions of the traced program, and assumptions that did not hold.
 
 `unsupported(code, ...)` makes the GraphBreak of a counted reason; CODES lists them all with what to do about it. Layers below and
 above raise plain Unsupported, which becomes a GraphBreak in the frame that it passes through (`GraphBreak.of`).
-`UserRaise` carries an exception that the *traced program* raises; its own handlers may catch it.
+`UserRaise` carries an exception that the *traced program* raises; its own handlers may catch it. `Retrace` starts the trace again
+under other `Assumptions`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..runtime import counters, log
-from ..runtime.errors import Unsupported
+from ..runtime.errors import FlambeauError, Unsupported
 
 CODES = {
     "print": "move the print out of the compiled function, or print after the call",
@@ -94,6 +95,26 @@ class UserRaise(Exception):
         super().__init__(text)
         self.variable, self.text = variable, text
         self.stack: tuple = ()
+
+
+class Assumptions(NamedTuple):
+    """What a trace takes for granted of its frame until it finds otherwise."""
+
+    aliases_unseen: bool = True  # nobody sees that the graph has a copy where eager's result shares memory
+    leaves_unseen: bool = True  # leaves that the frame makes are not seen outside of it
+    composites_closed: bool = True  # no backward in the frame goes through a composite that has to be opened for it
+
+    def without(self, name: str, reason: GraphBreak | None = None) -> FlambeauError:
+        """The error where one of them does not hold: trace again without it; where that was done already, break the graph."""
+        return Retrace(self._replace(**{name: False})) if getattr(self, name) or reason is None else reason
+
+
+class Retrace(FlambeauError):
+    """Trace the frame again, from the start and under these assumptions."""
+
+    def __init__(self, assumptions: Assumptions):
+        super().__init__(f"trace again under {assumptions}")
+        self.assumptions = assumptions
 
 
 class RunPlain(Exception):

@@ -23,7 +23,7 @@ from ...runtime.config import config
 from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
 from ...runtime.identity import WeakIdKeyDictionary
-from ..breaks import GraphBreak, RunPlain, UserRaise, tell_break, unsupported
+from ..breaks import Assumptions, GraphBreak, Retrace, RunPlain, UserRaise, tell_break, unsupported
 from .codegen import Codegen
 from .trace_context import Context
 from ..bytecode.emitter import Emitter
@@ -40,7 +40,7 @@ from ..bytecode.resume import check_splittable, emit_break, exit_sequence, first
 from .side_effects import settled as resolved
 from ..guards.source import Free, Local, LocalCell, rest_local
 from ..state import native
-from ..variables.backward import Escaped, Opened, refuse_escaped, settled, with_spent
+from ..variables.backward import refuse_escaped, settled, with_spent
 from ..variables.base import NULL, Lazy, NotPlain, Variable
 from ..variables.constant import ConstantVariable, is_open_text
 from ..variables.dicts import DictVariable
@@ -69,9 +69,6 @@ class Job:
     slots: dict
     options: Any
     cache: Any
-    exact: bool = False  # a copy in place of what eager shares was seen from outside
-    opened: bool = False  # a backward in the frame needs composites opened
-    owns: bool = True  # no leaf that the frame makes was seen outside
 
     def __post_init__(self):
         self.listing = listing(self.code)
@@ -103,29 +100,23 @@ def told(reason: GraphBreak) -> Unsupported:
 
 
 def entry_of(job: Job, record):
-    """Trace to the end; or to the first break, then again up to there.
+    """Trace to the end; or to the first break, then again up to there. An assumption that does not hold starts it all again.
 
     A break while the traced program handles an exception is one at the instruction that raised it (`step` of the error).
     """
-    reason, stop = None, None
+    reason, stop, assumptions = None, None, Assumptions()
     for _ in range(MAX_RESTARTS):
-        trace = Trace(job, stop, reason)
+        trace = Trace(job, stop, reason, assumptions)
         try:
             with record.stage("trace"):
                 trace.run()
             return trace.finish(record)
+        except Retrace as again:
+            without_frames(again)
+            reason, stop, assumptions = None, None, again.assumptions
         except Unsupported as lack:
             error = GraphBreak.of(lack)
             without_frames(error)
-            if error.code == "hidden alias" and not job.exact:
-                job.exact, reason, stop = True, None, None
-                continue
-            if isinstance(error, Escaped) and job.owns:
-                job.owns, reason, stop = False, None, None
-                continue
-            if isinstance(error, Opened) and not job.opened:
-                job.opened, reason, stop = True, None, None
-                continue
             earlier = error.step
             if job.options.fullgraph or stop is not None and (earlier is None or earlier >= stop):
                 raise RunPlain(located(error, trace) if stop is None else combined(reason, error)) from error
@@ -140,7 +131,7 @@ def entry_of(job: Job, record):
 def without_frames(error: BaseException | None) -> None:
     """A break is kept, the frames of the compiler that it went through are not: they hold the program's values. An exception
     of the program's own, which it may be handling, keeps its frames."""
-    while isinstance(error, (Unsupported, UserRaise, NotPlain, DataDependent)):
+    while isinstance(error, (Unsupported, Retrace, UserRaise, NotPlain, DataDependent)):
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
 
@@ -172,12 +163,11 @@ def check_break(job, reason: GraphBreak, trace) -> None:
 class Trace:
     """One pass over the frame, and the entry that comes of it."""
 
-    def __init__(self, job: Job, stop: int | None, reason: GraphBreak | None):
+    def __init__(self, job: Job, stop: int | None, reason: GraphBreak | None, assumptions: Assumptions):
         self.job, self.stop, self.reason = job, stop, reason
-        self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {})
+        self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {}, assumptions)
         self.root = Frame(self.tx, job.code, job.globals, self.arguments(), self.free_cells(), job.instrs, stop, root=True)
-        self.root.trusted, self.tx.exact, self.tx.tracer.opens = False, job.exact, job.opened
-        self.tx.owns, self.tx.watch = job.owns, self.watch()
+        self.root.trusted, self.tx.watch = False, self.watch()
         self.tx.env.relies = self.tx.watch.relies
         self.failed_at: tuple = ()
         self.compiled = None

@@ -26,7 +26,7 @@ from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
 from ...runtime.errors import FlambeauError
 from .. import state
-from ..breaks import UserRaise, unsupported
+from ..breaks import Assumptions, UserRaise, unsupported
 from .side_effects import SideEffects
 from ..guards.source import Attr, Guards, Pinned, Root, Source, item
 from ..guards.tensor_facts import TensorFacts
@@ -106,7 +106,9 @@ class Context:
     PLAIN_GETATTRIBUTE = (object, types.ModuleType, types.SimpleNamespace)
     GRAD_MODES = (autograd.no_grad, autograd.enable_grad, autograd.set_grad_enabled, autograd.inference_mode)
 
-    def __init__(self, inline: Callable, load_global: Callable, options, symbolic: dict):
+    def __init__(
+        self, inline: Callable, load_global: Callable, options, symbolic: dict, assumptions: Assumptions = Assumptions()
+    ):
         self.guards, self.effects = Guards(), SideEffects(self)
         self.inline_call, self.global_of, self.options, self.symbolic = inline, load_global, options, symbolic
         self.frames: list = []
@@ -114,7 +116,9 @@ class Context:
         self.tracer = GraphTracer(
             functools.partial(user_stack, self.frames, self.regions),  # lives on: must not hold us
             functools.partial(has_handler, self.frames),
+            assumptions,
         )
+        self.assumptions = assumptions
         self.env = self.tracer.env
         self.memory: dict[int, tuple] = {}  # id -> (object, variable, first source)
         self.last_node, self.idle = None, 0  # steps of loops since the graph grew
@@ -129,8 +133,6 @@ class Context:
         self.memberships: dict = {}  # (source, expression) -> (number, whether it is a key there, line)
         self.float_guards: dict = {}  # (source, comparison) -> the one object of it
         self.initial_grad_mode = dispatch.state.grad
-        self.owns = True  # the trace may make leaves: none of them is seen outside
-        self.exact = False  # results that share memory in eager must do so here
 
     # -- where we are ----------------------------------------------------------------------------------------------
 
@@ -279,7 +281,7 @@ class Context:
             fake = value if value._fake else self.tracer.constant_copy(value)
             node = self.tracer.node_of(fake)
             if node.op == "call_function" and fake._requires_grad and fake._grad_fn is None:
-                if not self.owns:
+                if not self.assumptions.leaves_unseen:
                     raise unsupported("metadata", "a new tensor that requires grad is made")
                 self.tracer.owned[id(fake)] = fake
             known = TensorVariable(fake, cls=type(value))

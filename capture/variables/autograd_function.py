@@ -79,7 +79,7 @@ def connected(tx, cls, ctx, given, inputs, outs, chosen, known, several):
     # an argument that is a result has a history, which is none of the result's
     results = tuple(apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake for k in chosen)
     shared = [k for k in chosen if id(outs[k].fake._storage) in known]
-    if shared and tx.exact:
+    if shared and not tx.assumptions.aliases_unseen:
         raise unsupported("hidden alias", f"a result of {cls} shares memory with its argument")
     if len(chosen) > MOST:
         raise unsupported("backward", f"{cls} has more than {MOST} results")

@@ -14,18 +14,10 @@ from ...eager.op.op import OPS
 from ...eager.autograd_node import Node, edge_of, metas_of, raise_released
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
-from ..breaks import CODES, GraphBreak, unsupported
+from ..breaks import unsupported
 from .builtins import handles
 from .sequences import ListVariable, TupleVariable
 from .tensor import TensorVariable
-
-
-class Opened(GraphBreak):
-    """The trace is to start again, with composites opened wherever gradients must pass."""
-
-
-class Escaped(GraphBreak):
-    """The trace is to start again, and makes no leaves of its own: one would be seen outside."""
 
 
 @handles(autograd.backward)
@@ -102,7 +94,7 @@ def check(tx, outputs) -> list[Tensor]:
     if any(isinstance(node, Node) and node.hooks is not None for node in nodes):
         raise unsupported("backward", "a tensor with hooks")
     if tx.tracer.closed:
-        raise Opened("backward", "composites have to be opened", "")
+        raise tx.assumptions.without("composites_closed")
     leaves = [leaf for leaf in nodes if isinstance(leaf, Tensor)]
     for leaf in leaves:
         refuse_unknown(tx, leaf)
@@ -186,7 +178,7 @@ def refuse_escaped(tx, outputs: list) -> None:
         if isinstance(t, Tensor) and t.requires_grad:
             leaves = [leaf for leaf in history([t if t._grad_fn is None else t._grad_fn]) if isinstance(leaf, Tensor)]
             if id(t) in owned or leaves and all(id(leaf) in owned for leaf in leaves):
-                raise Escaped("metadata", "a new tensor that requires grad is seen outside", CODES["metadata"])
+                raise tx.assumptions.without("leaves_unseen")
 
 
 def settled(tx, outputs: list) -> tuple[list, list[int]]:
