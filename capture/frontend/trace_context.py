@@ -31,6 +31,7 @@ from .side_effects import SideEffects
 from ..guards.source import Attr, Guards, Pinned, Root, Source, item
 from ..guards.tensor_facts import TensorFacts
 from ..graph.graph_tracer import GraphTracer
+from ..shapes.symbolic_shapes import SymFloat
 
 # some of these register handlers
 from ..variables import builder, builtins, copying, eval_text, autograd_function, higher_order, messages, objects, polyfills  # noqa: F401
@@ -169,10 +170,7 @@ class Context:
         argument or a cell, because closures are made anew with every call."""
         if isinstance(source, Pinned):
             return
-        root = source
-        while root.base is not None:
-            root = root.base
-        if value.__closure__ is None and type(root).__name__ not in ("Local", "LocalCell", "Free"):
+        if value.__closure__ is None and not source.of_frame:
             self.guard(source, "is", value)
         else:
             self.guard(source, "type_is", types.FunctionType)
@@ -855,7 +853,7 @@ def is_harmless(fn: Callable, args: list, given: list) -> bool:
     if not args[0].is_constant():
         return False
     used = CONVERSIONS.findall(args[0].plain())
-    floats = "SymFloat" in {type(getattr(v, "value", None)).__name__ for g in given for v in (getattr(g, "items", None) or [g])}
+    floats = any(isinstance(getattr(v, "value", None), SymFloat) for g in given for v in (getattr(g, "items", None) or [g]))
     return "*" not in args[0].plain() and "c" not in used and not (floats and {*used} & {*"dioxX"})
 
 

@@ -74,11 +74,8 @@ class Watch:
             raise unsupported("growth", f"{name} is another one in every call", guard=guard)
 
     def is_written(self, source, name: str) -> bool:
-        root = source
-        while root.base is not None:
-            root = root.base
         own = isinstance(source, Local) and name not in self.parameters
-        return own or name in self.growth.written or root.name() in self.history.own
+        return own or name in self.growth.written or source.root.name() in self.history.own
 
     def note_writes(self, effects) -> None:
         """What this trace leaves changed."""
