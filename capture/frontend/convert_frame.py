@@ -37,7 +37,6 @@ from ..skipfiles import is_library, line_of_program
 from ..graph.data_dependent import in_pieces
 from ..guards.recompiles import Learned
 from ..bytecode.resume import check_splittable, emit_break, exit_sequence, first_own, is_resume, split, write_taken
-from .side_effects import settled as resolved
 from ..guards.source import Free, Local, LocalCell, rest_local
 from ..state import native
 from ..variables.backward import refuse_escaped, settled, with_spent
@@ -391,7 +390,7 @@ class Trace:
             raise self.tx.exception_now.made_by_python("an exception that only the trace raised is being handled")
         live = self.job.listing.live
         bound = {name: value for name, value in root.slots.items() if self.crosses(name, value, live.before(index))}
-        gen.keep_all(v for n, v in bound.items() if resolved(v).source != Local(n))
+        gen.keep_all(v for n, v in bound.items() if v.resolved().source != Local(n))
         gen.keep_all(v for v in root.stack if v is not NULL)
         self.dead = self.keep_dead(gen, bound)
         self.tx.effects.replay(gen)
@@ -416,7 +415,7 @@ class Trace:
         would compute, nobody can miss."""
         code = self.job.code
         names = [n for n in self.root.slots if n not in bound and n[0] != SYNTHETIC and is_local(code, n)]
-        dead = {n: resolved(self.root.slots[n]) for n in names}
+        dead = {n: self.root.slots[n].resolved() for n in names}
         dead = {n: v for n, v in dead.items() if isinstance(v, ConstantVariable) or v.source is not None or id(v) in gen.temps}
         gen.keep_all(v for n, v in dead.items() if v.source != Local(n))
         return dead
@@ -425,7 +424,7 @@ class Trace:
         return isinstance(value, CellVariable) and name in self.job.code.co_cellvars or name in live
 
     def write_slot(self, gen: Codegen, name: str, value: Variable) -> None:
-        if resolved(value).source == Local(name):  # as it was given
+        if value.resolved().source == Local(name):  # as it was given
             return
         if isinstance(value, CellVariable) and value.local == name:
             gen.load(value)  # fills the cell that the prologue made
@@ -496,7 +495,7 @@ class WithoutCasts:
 
 def output_spec(variable: Variable, outputs: list, places: dict, made: set):
     """The native entry's description of a result, or None where it has no word for it; `made`: containers so far."""
-    variable = variable.realize() if getattr(variable, "_real", None) is not None else variable
+    variable = variable.resolved()
     if variable.source is not None:
         return (
             ("input", places[variable.source])

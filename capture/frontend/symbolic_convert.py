@@ -21,7 +21,6 @@ from ..breaks import GraphBreak, UserRaise, unsupported
 from ..bytecode.code_cache import OWN, listing
 from ..bytecode.opcodes import CLOSE_RETURNS, call_pair
 from .generator_close import closes_quietly
-from .side_effects import settled as resolved
 from ..guards.source import Global, Pinned, item
 from ..variables.base import DELETED, NULL, Lazy, NotPlain, Variable
 from ..variables.constant import ConstantVariable, SymVariable
@@ -828,7 +827,7 @@ class GeneratorVariable(IteratorVariable):
 
 def ends_loudly(value: Variable) -> bool:
     """Whether the program sees when nobody holds an object any more: Python has to let go of it."""
-    value = resolved(value)
+    value = value.resolved()
     return isinstance(value, UserObjectVariable) and value.source is not None and lookup(value.cls, "__del__") is not None
 
 
