@@ -1,13 +1,17 @@
-"""Why a frame could not go on: graph breaks and exceptions of the traced program.
+"""Why a trace could not go on: graph breaks, exceptions of the traced program, and assumptions that did not hold.
 
-`unsupported(code, ...)` makes the error of a graph break; CODES lists every counted reason with what to do about it.
-`UserRaise` carries an exception that the *traced program* raises; its own handlers may catch it.
+`unsupported(code, ...)` makes the GraphBreak of a counted reason; CODES lists them all with what to do about it. Layers below and
+above raise plain Unsupported, which becomes a GraphBreak in the frame that it passes through (`GraphBreak.of`).
+`UserRaise` carries an exception that the *traced program* raises; its own handlers may catch it. `Retrace` starts the trace again
+under other `Assumptions`.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from ..runtime import counters, log
-from ..runtime.errors import Unsupported
+from ..runtime.errors import FlambeauError, Unsupported
 
 CODES = {
     "print": "move the print out of the compiled function, or print after the call",
@@ -49,31 +53,74 @@ CODES = {
 }
 
 
-def unsupported(code: str, text: str, fix: str = "") -> Unsupported:
+class GraphBreak(Unsupported):
+    """A graph break, and where it is.
+
+    `stack`: the user's frames (filename, line number, source line, function), innermost last; empty until a frame was left.
+    `step`: the instruction of the root frame to break at, counted as they run, if it is an earlier one than that which failed.
+    `whole_frame`: no part of the frame may be compiled. `guard`: what the entry in front of the break is guarded by (source,
+    kind, payload), if the break comes only while that holds."""
+
+    def __init__(self, code: str, text: str = "", fix: str = ""):
+        super().__init__(code, text, fix)
+        self.stack: tuple = ()
+        self.step: int | None = None
+        self.whole_frame: bool = False
+        self.guard: tuple | None = None
+
+    @classmethod
+    def of(cls, error: Unsupported) -> GraphBreak:
+        """The error itself, or the graph break that it means where the library raised it."""
+        if isinstance(error, cls):
+            return error
+        made = cls(error.code, error.text, error.fix)
+        made.__cause__ = error
+        return made
+
+
+def unsupported(
+    code: str, text: str, fix: str = "", *, step: int | None = None, whole_frame: bool = False, guard: tuple | None = None
+) -> GraphBreak:
     """The error of a graph break; the advice defaults to that of its code."""
-    return Unsupported(code, text, fix or CODES[code])
+    made = GraphBreak(code, text, fix or CODES[code])
+    made.step, made.whole_frame, made.guard = step, whole_frame, guard
+    return made
 
 
 class UserRaise(Exception):
-    """The traced program raises `variable` (an ExceptionVariable); `text` describes it for reports."""
+    """The traced program raises `variable` (an ExceptionVariable); `text` describes it for reports, `stack` is where it was
+    raised, as in GraphBreak."""
 
-    def __init__(self, variable, text: str = ""):
+    def __init__(self, variable: Any, text: str = ""):
         super().__init__(text)
-        self.variable, self.text, self.stack = variable, text, ()
+        self.variable, self.text = variable, text
+        self.stack: tuple = ()
 
 
-class Restart(Exception):
-    """Trace the frame again, stopping before its `step`-th instruction because of `reason`."""
+class Assumptions(NamedTuple):
+    """What a trace takes for granted of its frame until it finds otherwise."""
 
-    def __init__(self, step: int, reason: Unsupported):
-        super().__init__(str(reason))
-        self.step, self.reason = step, reason
+    aliases_unseen: bool = True  # nobody sees that the graph has a copy where eager's result shares memory
+    leaves_unseen: bool = True  # leaves that the frame makes are not seen outside of it
+    composites_closed: bool = True  # no backward in the frame goes through a composite that has to be opened for it
+
+    def without(self, name: str, reason: GraphBreak | None = None) -> FlambeauError:
+        """The error where one of them does not hold: trace again without it; where that was done already, break the graph."""
+        return Retrace(self._replace(**{name: False})) if getattr(self, name) or reason is None else reason
+
+
+class Retrace(FlambeauError):
+    """Trace the frame again, from the start and under these assumptions."""
+
+    def __init__(self, assumptions: Assumptions):
+        super().__init__(f"trace again under {assumptions}")
+        self.assumptions = assumptions
 
 
 class RunPlain(Exception):
     """The frame is left to Python because of `reason`."""
 
-    def __init__(self, reason: Unsupported):
+    def __init__(self, reason: GraphBreak):
         super().__init__(str(reason))
         self.reason = reason
 
@@ -81,7 +128,7 @@ class RunPlain(Exception):
 listeners: list = []  # functions (code, text, line, fix): an explanation that is being made
 
 
-def tell_break(reason: Unsupported, line: str, below: str | None = None, silent: bool = False) -> None:
+def tell_break(reason: GraphBreak, line: str, below: str | None = None, silent: bool = False) -> None:
     """Count a break and tell it to whoever listens. `below`: the program's own line, where the break is in a library that it
     calls; of such a line the log tells once (`silent`: it has)."""
     counters.add("breaks", reason.code)

@@ -41,7 +41,7 @@ class Codegen:
 
     def load(self, variable: Variable) -> None:
         """Push a value; the second time from its temporary."""
-        variable = getattr(variable, "_real", None) or variable
+        variable = variable.resolved()
         name = self.temps.get(id(variable))
         if name is not None:
             self.emit.load_fast(name)
@@ -109,7 +109,7 @@ class Codegen:
 
     def keep(self, variable: Variable) -> None:
         """Have the value in a temporary now, before anything is changed."""
-        variable = getattr(variable, "_real", None) or variable
+        variable = variable.resolved()
         if id(variable) in self.temps or not variable.shared:
             return
         if variable.source is None:

@@ -23,7 +23,7 @@ from ...runtime.config import config
 from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
 from ...runtime.identity import WeakIdKeyDictionary
-from ..breaks import RunPlain, UserRaise, tell_break, unsupported
+from ..breaks import Assumptions, GraphBreak, Retrace, RunPlain, UserRaise, tell_break, unsupported
 from .codegen import Codegen
 from .trace_context import Context
 from ..bytecode.emitter import Emitter
@@ -37,10 +37,9 @@ from ..skipfiles import is_library, line_of_program
 from ..graph.data_dependent import in_pieces
 from ..guards.recompiles import Learned
 from ..bytecode.resume import check_splittable, emit_break, exit_sequence, first_own, is_resume, split, write_taken
-from .side_effects import settled as resolved
 from ..guards.source import Free, Local, LocalCell, rest_local
 from ..state import native
-from ..variables.backward import Escaped, Opened, refuse_escaped, settled, with_spent
+from ..variables.backward import refuse_escaped, settled, with_spent
 from ..variables.base import NULL, Lazy, NotPlain, Variable
 from ..variables.constant import ConstantVariable, is_open_text
 from ..variables.dicts import DictVariable
@@ -69,9 +68,6 @@ class Job:
     slots: dict
     options: Any
     cache: Any
-    exact: bool = False  # a copy in place of what eager shares was seen from outside
-    opened: bool = False  # a backward in the frame needs composites opened
-    owns: bool = True  # no leaf that the frame makes was seen outside
 
     def __post_init__(self):
         self.listing = listing(self.code)
@@ -92,42 +88,35 @@ def convert(code, globals, builtins, closure, slots, options, cache):
         return None
 
 
-def told(reason: Unsupported) -> Unsupported:
+def told(reason: GraphBreak) -> Unsupported:
     """The error of fullgraph=True: the text of the break with the user's line."""
-    stack = getattr(reason, "stack", None) or ()
+    stack = reason.stack
     where = f"\n  at {stack[-1][0]}:{stack[-1][1]}: {stack[-1][2]}" if stack else ""
-    made = Unsupported(reason.code, reason.text + where, reason.fix)
-    made.stack = stack
-    return made
+    return Unsupported(reason.code, reason.text + where, reason.fix)
 
 
 # -- tracing ---------------------------------------------------------------------------------------------------------
 
 
 def entry_of(job: Job, record):
-    """Trace to the end; or to the first break, then again up to there.
+    """Trace to the end; or to the first break, then again up to there. An assumption that does not hold starts it all again.
 
     A break while the traced program handles an exception is one at the instruction that raised it (`step` of the error).
     """
-    reason, stop = None, None
+    reason, stop, assumptions = None, None, Assumptions()
     for _ in range(MAX_RESTARTS):
-        trace = Trace(job, stop, reason)
+        trace = Trace(job, stop, reason, assumptions)
         try:
             with record.stage("trace"):
                 trace.run()
             return trace.finish(record)
-        except Unsupported as error:
+        except Retrace as again:
+            without_frames(again)
+            reason, stop, assumptions = None, None, again.assumptions
+        except Unsupported as lack:
+            error = GraphBreak.of(lack)
             without_frames(error)
-            if error.code == "hidden alias" and not job.exact:
-                job.exact, reason, stop = True, None, None
-                continue
-            if isinstance(error, Escaped) and job.owns:
-                job.owns, reason, stop = False, None, None
-                continue
-            if isinstance(error, Opened) and not job.opened:
-                job.opened, reason, stop = True, None, None
-                continue
-            earlier = getattr(error, "step", None)
+            earlier = error.step
             if job.options.fullgraph or stop is not None and (earlier is None or earlier >= stop):
                 raise RunPlain(located(error, trace) if stop is None else combined(reason, error)) from error
             reason = reason or located(error, trace)
@@ -141,48 +130,43 @@ def entry_of(job: Job, record):
 def without_frames(error: BaseException | None) -> None:
     """A break is kept, the frames of the compiler that it went through are not: they hold the program's values. An exception
     of the program's own, which it may be handling, keeps its frames."""
-    while isinstance(error, (Unsupported, UserRaise, NotPlain, DataDependent)):
+    while isinstance(error, (Unsupported, Retrace, UserRaise, NotPlain, DataDependent)):
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
 
 
-def combined(reason: Unsupported, error: Unsupported) -> Unsupported:
+def combined(reason: GraphBreak, error: GraphBreak) -> GraphBreak:
     """A break whose state cannot be carried over."""
-    made = Unsupported("resume", f"{reason.text}; and the frame cannot go on behind it: {error.text}", reason.fix)
+    made = GraphBreak("resume", f"{reason.text}; and the frame cannot go on behind it: {error.text}", reason.fix)
     made.stack = reason.stack
     return made
 
 
-def located(error: Unsupported, trace) -> Unsupported:
+def located(error: GraphBreak, trace) -> GraphBreak:
     """The error with the user's stack where it happened."""
-    if getattr(error, "stack", None) is None:
-        error.stack = trace.failed_at
+    error.stack = error.stack or trace.failed_at
     return error
 
 
-def check_break(job, reason, trace) -> None:
+def check_break(job, reason: GraphBreak, trace) -> None:
     try:
         check_splittable(job.code, job.instrs)
-    except Unsupported as error:
+    except Unsupported as lack:
+        error = GraphBreak.of(lack)
         error.stack = reason.stack
         raise RunPlain(error) from reason
-    if (
-        trace.root.instr.index < first_own(job.code, job.instrs)
-        or job.listing.reads_frame
-        or getattr(reason, "whole_frame", False)
-    ):
+    if trace.root.instr.index < first_own(job.code, job.instrs) or job.listing.reads_frame or reason.whole_frame:
         raise RunPlain(reason)
 
 
 class Trace:
     """One pass over the frame, and the entry that comes of it."""
 
-    def __init__(self, job: Job, stop: int | None, reason: Unsupported | None):
+    def __init__(self, job: Job, stop: int | None, reason: GraphBreak | None, assumptions: Assumptions):
         self.job, self.stop, self.reason = job, stop, reason
-        self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {})
+        self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {}, assumptions)
         self.root = Frame(self.tx, job.code, job.globals, self.arguments(), self.free_cells(), job.instrs, stop, root=True)
-        self.root.trusted, self.tx.exact, self.tx.tracer.opens = False, job.exact, job.opened
-        self.tx.owns, self.tx.watch = job.owns, self.watch()
+        self.root.trusted, self.tx.watch = False, self.watch()
         self.tx.env.relies = self.tx.watch.relies
         self.failed_at: tuple = ()
         self.compiled = None
@@ -225,8 +209,8 @@ class Trace:
         except UserRaise as error:
             self.failed_at = error.stack or self.where()
             raise error.variable.made_by_python(f"the program raises: {error.text or error.variable.describe()}") from error
-        except Unsupported as error:
-            self.failed_at = getattr(error, "stack", None) or self.where()
+        except GraphBreak as error:
+            self.failed_at = error.stack or self.where()
             raise
         except RecursionError as error:
             self.failed_at = self.where()
@@ -261,7 +245,7 @@ class Trace:
         body = Emitter(self.root.instr.position if self.root.instr else NOWHERE)
         gen = Codegen(self.tx, body)
         self.tx.watch.note_writes(self.tx.effects)
-        if getattr(self.reason, "guard", None) is not None:
+        if self.reason is not None and self.reason.guard is not None:
             self.tx.guard(*self.reason.guard)
         with record.stage("bytecode"):
             self.write_tail(gen)
@@ -337,7 +321,7 @@ class Trace:
                 record.graphs.append((graph, backend, compiled))
                 return compiled if dispatch.state.autocast is None else WithoutCasts(compiled)
         except Unsupported as error:
-            raise RunPlain(error) from error
+            raise RunPlain(GraphBreak.of(error)) from error
 
     def describe(self, record, code) -> None:
         record.text("guards.txt", tree_text(self.tx))
@@ -406,7 +390,7 @@ class Trace:
             raise self.tx.exception_now.made_by_python("an exception that only the trace raised is being handled")
         live = self.job.listing.live
         bound = {name: value for name, value in root.slots.items() if self.crosses(name, value, live.before(index))}
-        gen.keep_all(v for n, v in bound.items() if resolved(v).source != Local(n))
+        gen.keep_all(v for n, v in bound.items() if v.resolved().source != Local(n))
         gen.keep_all(v for v in root.stack if v is not NULL)
         self.dead = self.keep_dead(gen, bound)
         self.tx.effects.replay(gen)
@@ -431,7 +415,7 @@ class Trace:
         would compute, nobody can miss."""
         code = self.job.code
         names = [n for n in self.root.slots if n not in bound and n[0] != SYNTHETIC and is_local(code, n)]
-        dead = {n: resolved(self.root.slots[n]) for n in names}
+        dead = {n: self.root.slots[n].resolved() for n in names}
         dead = {n: v for n, v in dead.items() if isinstance(v, ConstantVariable) or v.source is not None or id(v) in gen.temps}
         gen.keep_all(v for n, v in dead.items() if v.source != Local(n))
         return dead
@@ -440,7 +424,7 @@ class Trace:
         return isinstance(value, CellVariable) and name in self.job.code.co_cellvars or name in live
 
     def write_slot(self, gen: Codegen, name: str, value: Variable) -> None:
-        if resolved(value).source == Local(name):  # as it was given
+        if value.resolved().source == Local(name):  # as it was given
             return
         if isinstance(value, CellVariable) and value.local == name:
             gen.load(value)  # fills the cell that the prologue made
@@ -511,7 +495,7 @@ class WithoutCasts:
 
 def output_spec(variable: Variable, outputs: list, places: dict, made: set):
     """The native entry's description of a result, or None where it has no word for it; `made`: containers so far."""
-    variable = variable.realize() if getattr(variable, "_real", None) is not None else variable
+    variable = variable.resolved()
     if variable.source is not None:
         return (
             ("input", places[variable.source])
@@ -592,17 +576,17 @@ def indices_of(cut) -> list:
 # -- telling -----------------------------------------------------------------------------------------------------------
 
 
-def report_break(job: Job, reason: Unsupported, record, plain: bool = False) -> None:
+def report_break(job: Job, reason: GraphBreak, record, plain: bool = False) -> None:
     """Count a break and keep it with its line and advice; a line of the program hears once of what libraries do below it."""
     place = keep_break(job, reason, record, plain)
-    below = line_of_program(getattr(reason, "stack", ())) if is_library(place.rpartition(":")[0]) else None
+    below = line_of_program(reason.stack) if is_library(place.rpartition(":")[0]) else None
     tries = getattr(job.cache, "tries", None)
     tell_break(reason, place, below, silent=tries is not None and not tries.first_under(below, place))
 
 
-def keep_break(job: Job, reason: Unsupported, record, plain: bool) -> str:
+def keep_break(job: Job, reason: GraphBreak, record, plain: bool) -> str:
     """What the record and its texts say of a break; gives the place."""
-    stack = getattr(reason, "stack", ()) or ()
+    stack = reason.stack
     where = f"{stack[-1][0]}:{stack[-1][1]}" if stack else f"{job.code.co_filename}:{job.code.co_firstlineno}"
     file, _, line = where.rpartition(":")
     record.breaks.append(compile_log.Break(reason.code, reason.text, file, int(line), reason.fix, plain))

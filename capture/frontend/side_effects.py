@@ -324,7 +324,7 @@ def is_gradient(variable, value) -> bool:
     """Whether the setter of `.grad` would have nothing to object to."""
     if not isinstance(variable, TensorVariable):
         return False
-    value = settled(value)
+    value = value.resolved()
     if isinstance(value, TensorVariable):
         return value.fake._sizes == variable.fake._sizes and value.fake._dtype is variable.fake._dtype
     return value.is_constant() and value.plain() is None
@@ -332,11 +332,6 @@ def is_gradient(variable, value) -> bool:
 
 def is_slot(owner, name: str) -> bool:
     return any(isinstance(vars(base).get(name), types.MemberDescriptorType) for base in type(owner).__mro__)
-
-
-def settled(variable: Variable) -> Variable:
-    """What a lazy value became, if it was looked at."""
-    return getattr(variable, "_real", None) or variable
 
 
 def rewriting(tx, container) -> list:

@@ -17,11 +17,10 @@ import sys
 import types
 
 from ...runtime.errors import Unsupported
-from ..breaks import UserRaise, unsupported
+from ..breaks import GraphBreak, UserRaise, unsupported
 from ..bytecode.code_cache import OWN, listing
 from ..bytecode.opcodes import CLOSE_RETURNS, call_pair
 from .generator_close import closes_quietly
-from .side_effects import settled as resolved
 from ..guards.source import Global, Pinned, item
 from ..variables.base import DELETED, NULL, Lazy, NotPlain, Variable
 from ..variables.constant import ConstantVariable, SymVariable
@@ -106,13 +105,14 @@ class Frame:
         except NotPlain as error:
             raise self.placed(unsupported("value", f"{error} has no plain value here")) from error
         except Unsupported as error:
+            error = GraphBreak.of(error)
             raise self.placed(error)
         finally:
             self.tx.frames.pop()
 
-    def placed(self, error: Unsupported) -> Unsupported:
+    def placed(self, error: GraphBreak) -> GraphBreak:
         """The error with the user's stack at its first appearance."""
-        error.stack = getattr(error, "stack", None) or self.tx.stack()
+        error.stack = error.stack or self.tx.stack()
         return error
 
     def loop(self) -> Variable:
@@ -181,9 +181,7 @@ class Frame:
 
     def unbound(self, name: str):
         if self.root and name.startswith(OWN):  # generated code would tell the slot's name
-            error = unsupported("exception", f"{name.removeprefix(OWN)!r} of a comprehension has no value")
-            error.whole_frame = True
-            raise error
+            raise unsupported("exception", f"{name.removeprefix(OWN)!r} of a comprehension has no value", whole_frame=True)
         name = name.removeprefix(OWN)
         self.tx.raise_error(UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value")
 
@@ -798,9 +796,8 @@ class GeneratorVariable(IteratorVariable):
     def refuse_unfinished(self) -> None:
         """Python would run the rest of a `finally` or `with` when it drops the generator; let Python have it."""
         if self.started and not self.done and not closes_quietly(self.frame.tx, self.frame):
-            error = unsupported("generator", f"a generator of {self.frame.code.co_qualname} is left inside a try or with")
-            error.step = self.made_at
-            raise error
+            what = f"a generator of {self.frame.code.co_qualname} is left inside a try or with"
+            raise unsupported("generator", what, step=self.made_at)
 
     def throw(self, tx, args):
         raised = args[1] if len(args) > 1 and isinstance(args[1], ExceptionVariable) else args[0]
@@ -830,7 +827,7 @@ class GeneratorVariable(IteratorVariable):
 
 def ends_loudly(value: Variable) -> bool:
     """Whether the program sees when nobody holds an object any more: Python has to let go of it."""
-    value = resolved(value)
+    value = value.resolved()
     return isinstance(value, UserObjectVariable) and value.source is not None and lookup(value.cls, "__del__") is not None
 
 

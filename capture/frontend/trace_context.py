@@ -26,14 +26,16 @@ from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
 from ...runtime.errors import FlambeauError
 from .. import state
-from ..breaks import UserRaise, unsupported
+from ..breaks import Assumptions, UserRaise, unsupported
 from .side_effects import SideEffects
 from ..guards.source import Attr, Guards, Pinned, Root, Source, item
 from ..guards.tensor_facts import TensorFacts
 from ..graph.graph_tracer import GraphTracer
+from ..shapes.symbolic_shapes import SymFloat
 
 # some of these register handlers
 from ..variables import builder, builtins, copying, eval_text, autograd_function, higher_order, messages, objects, polyfills  # noqa: F401
+from ..variables.arguments import is_surplus, misused, parameters
 from ..variables.base import NotPlain, Variable
 from ..variables.class_mutation import ClassEdits
 from ..variables.constant import answered, ConstantVariable, SymVariable, TextVariable, is_open, is_open_text, join_texts, sample
@@ -105,7 +107,9 @@ class Context:
     PLAIN_GETATTRIBUTE = (object, types.ModuleType, types.SimpleNamespace)
     GRAD_MODES = (autograd.no_grad, autograd.enable_grad, autograd.set_grad_enabled, autograd.inference_mode)
 
-    def __init__(self, inline: Callable, load_global: Callable, options, symbolic: dict):
+    def __init__(
+        self, inline: Callable, load_global: Callable, options, symbolic: dict, assumptions: Assumptions = Assumptions()
+    ):
         self.guards, self.effects = Guards(), SideEffects(self)
         self.inline_call, self.global_of, self.options, self.symbolic = inline, load_global, options, symbolic
         self.frames: list = []
@@ -113,7 +117,9 @@ class Context:
         self.tracer = GraphTracer(
             functools.partial(user_stack, self.frames, self.regions),  # lives on: must not hold us
             functools.partial(has_handler, self.frames),
+            assumptions,
         )
+        self.assumptions = assumptions
         self.env = self.tracer.env
         self.memory: dict[int, tuple] = {}  # id -> (object, variable, first source)
         self.last_node, self.idle = None, 0  # steps of loops since the graph grew
@@ -128,8 +134,6 @@ class Context:
         self.memberships: dict = {}  # (source, expression) -> (number, whether it is a key there, line)
         self.float_guards: dict = {}  # (source, comparison) -> the one object of it
         self.initial_grad_mode = dispatch.state.grad
-        self.owns = True  # the trace may make leaves: none of them is seen outside
-        self.exact = False  # results that share memory in eager must do so here
 
     # -- where we are ----------------------------------------------------------------------------------------------
 
@@ -166,10 +170,7 @@ class Context:
         argument or a cell, because closures are made anew with every call."""
         if isinstance(source, Pinned):
             return
-        root = source
-        while root.base is not None:
-            root = root.base
-        if value.__closure__ is None and type(root).__name__ not in ("Local", "LocalCell", "Free"):
+        if value.__closure__ is None and not source.of_frame:
             self.guard(source, "is", value)
         else:
             self.guard(source, "type_is", types.FunctionType)
@@ -278,7 +279,7 @@ class Context:
             fake = value if value._fake else self.tracer.constant_copy(value)
             node = self.tracer.node_of(fake)
             if node.op == "call_function" and fake._requires_grad and fake._grad_fn is None:
-                if not self.owns:
+                if not self.assumptions.leaves_unseen:
                     raise unsupported("metadata", "a new tensor that requires grad is made")
                 self.tracer.owned[id(fake)] = fake
             known = TensorVariable(fake, cls=type(value))
@@ -387,9 +388,7 @@ class Context:
 
     def refuse_debugger(self, name: str):
         """What looks at the frame that calls it must find the program's own."""
-        error = unsupported("debugger", f"{name}() looks at the frame that calls it")
-        error.whole_frame = len(self.frames) == 1
-        raise error
+        raise unsupported("debugger", f"{name}() looks at the frame that calls it", whole_frame=len(self.frames) == 1)
 
     def load_symbol(self, emit, name: str) -> None:
         """Emit the read of a symbol from the first input that shows it."""
@@ -416,7 +415,7 @@ class Context:
         if isinstance(fn, Op) or self.runs_for_real(fn) or builtins.is_pure(fn) or _method_of_constant(fn):
             return self.fresh(self.run_variables(fn, args, kwargs))
         if is_numpy(fn):
-            return self.handled(functools.partial(call_numpy, fn=fn), fn, args, kwargs)
+            return call_numpy(self, fn, args, kwargs)
         if isinstance(getattr(fn, "__self__", None), type) and fn.__name__ in ("__subclasses__", "mro"):
             return self.relatives(fn)
         if isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
@@ -439,14 +438,13 @@ class Context:
         return ListVariable([self.wrap_type(cls) for cls in found])
 
     def handled(self, handler, fn, args, kwargs):
-        if builtins.surplus(fn, args, kwargs):
-            raise unsupported("builtin", f"{getattr(fn, '__name__', fn)}() with arguments of other kinds or number")
+        """What a handler makes of a call of `fn` that binds; of another one Python is to say what is wrong with it."""
+        if is_surplus(fn, args, kwargs) or not parameters(handler).bind(1 + len(args), kwargs):
+            raise misused(fn)
         try:
-            return handler(self, args, kwargs)
+            return handler(self, *args, **kwargs)
         except NotPlain as error:
             raise unsupported("builtin", f"{getattr(fn, '__name__', fn)}() of {error}") from error
-        except (TypeError, IndexError, KeyError, ValueError, AttributeError) as error:
-            raise misfit(error, getattr(fn, "__name__", fn)) from error
 
     def construct(self, variable: ClassVariable, args: list, kwargs: dict) -> Variable:
         """Calling a class."""
@@ -468,9 +466,9 @@ class Context:
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return self.make_named_tuple(cls, args, kwargs)
         if issubclass(cls, SCALARS):
-            return self.handled(functools.partial(call_numpy, fn=cls), cls, args, kwargs)
+            return call_numpy(self, cls, args, kwargs)
         if typing.is_typeddict(cls):
-            return builtins.HANDLERS[dict](self, args, kwargs)
+            return self.handled(builtins.HANDLERS[dict], dict, args, kwargs)
         if type(cls).__module__ == "enum" or (self.runs_for_real(cls) and not issubclass(cls, Module)) or cls is Size:
             return self.fresh(self.run_variables(cls, args, kwargs))
         return objects.make_object(self, cls, args, kwargs)
@@ -615,9 +613,7 @@ class Context:
             self.last_node, self.idle = last, 0
         self.idle += 1
         if self.idle > MOST_IDLE:
-            error = unsupported("long loop", f"{MOST_IDLE:,} steps without a tensor operation")
-            error.whole_frame = in_root
-            raise error
+            raise unsupported("long loop", f"{MOST_IDLE:,} steps without a tensor operation", whole_frame=in_root)
 
     def members(self, variable: Variable):
         """Lazily, so that any() and all() stop where Python stops."""
@@ -813,13 +809,6 @@ def user_stack(frames, regions=()) -> Stack:
     return stack
 
 
-def misfit(error: Exception, name) -> Exception:
-    """What a handler's own failure to read its arguments means: Python is to say what is wrong with them. An error from
-    further down is one of the compiler."""
-    deeper = error.__traceback__.tb_next.tb_next if error.__traceback__.tb_next else None
-    return error if deeper is not None else unsupported("builtin", f"{name}() with arguments of other kinds or number")
-
-
 class Relatives:
     """Guard: a class has these subclasses, or this order of bases."""
 
@@ -864,7 +853,7 @@ def is_harmless(fn: Callable, args: list, given: list) -> bool:
     if not args[0].is_constant():
         return False
     used = CONVERSIONS.findall(args[0].plain())
-    floats = "SymFloat" in {type(getattr(v, "value", None)).__name__ for g in given for v in (getattr(g, "items", None) or [g])}
+    floats = any(isinstance(getattr(v, "value", None), SymFloat) for g in given for v in (getattr(g, "items", None) or [g]))
     return "*" not in args[0].plain() and "c" not in used and not (floats and {*used} & {*"dioxX"})
 
 

@@ -16,27 +16,13 @@ from ...eager.frontend.shapes import one_hot, repeat_interleave
 from ...eager.frontend.statistics import bincount, unique, unique_consecutive
 from ...eager.tensor import Tensor, fake_tensor
 from ...runtime import counters
-from ...runtime.dataclass import data
 from ...runtime.errors import CheckFailed, Unsupported
-from .graph import Graph, Interpreter, Node, bind_symbols, check_read, evaluate_number, leaves, map_args, reads
+from .graph import Graph, Interpreter, Node, Read, bind_symbols, check_read, evaluate_number, leaves, map_args, reads
 from ..shapes.symbolic_shapes import SymFloat, SymInt
 from ..state import native
 
 TRIES = 8  # calls in a row whose data is not as the graph assumes, before it is not tried any more
 MOST = 16  # reads in one graph; a loop over more values is better left to Python
-
-
-@data(eq=False)
-class Read:
-    """What the graph calls; not an op record, because its result is no tensor, or has no known size. `fake` gives the result
-    without data: `new(kind)` makes a number that only the data knows."""
-
-    name: str
-    fn: Callable
-    fake: Callable
-
-    def __call__(self, *args):
-        return self.fn(*args)
 
 
 def fake_number(new, x):

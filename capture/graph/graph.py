@@ -22,11 +22,25 @@ from ...eager.dispatch import state
 from ...eager.op.op import Op, find
 from ...eager.state import recording
 from ...eager.tensor import Tensor
+from ...runtime.dataclass import data
 from ...runtime.errors import CheckFailed, InternalError
 from ..shapes import expr as E
 from ..shapes.symbolic_shapes import ShapeEnv, SymFloat, SymInt
 
 KINDS = ("placeholder", "get_attr", "call_function", "output")
+
+
+@data(eq=False)
+class Read:
+    """A target that reads data; no op record, because its result is no tensor, or has no known size. `fake` gives the result
+    without data: `new(kind)` makes a number that only the data knows. The table of them is in data_dependent.py."""
+
+    name: str
+    fn: Callable
+    fake: Callable
+
+    def __call__(self, *args):
+        return self.fn(*args)
 
 
 class Node:
@@ -436,9 +450,7 @@ def _problem(graph: Graph, node: Node, seen, names) -> str | None:
 def _problem_of_target(graph: Graph, node: Node) -> str | None:
     if node.op == "get_attr" and node.target not in graph.constants:
         return f"reads constant {node.target!r}, which the graph does not have"
-    if node.op == "call_function" and not (
-        isinstance(node.target, Op) or node.target is operator.getitem or type(node.target).__name__ == "Read"
-    ):
+    if node.op == "call_function" and not (isinstance(node.target, (Op, Read)) or node.target is operator.getitem):
         return f"calls {node.target!r}, which is not an op record"
     if node.draw is not None and not 0 <= node.draw < graph.draws:
         return f"is draw {node.draw} of a graph with {graph.draws} draws"
@@ -503,7 +515,7 @@ from {package}.eager.device import device
 _SHORT = {"bool": "b8", "bfloat16": "bf16"}
 
 
-reads: dict[str, Callable] = {}  # by name: targets that read data and are no records (data_dependent.py)
+reads: dict[str, Read] = {}  # by name; data_dependent.py enters them
 
 
 class _Ops:
@@ -667,7 +679,7 @@ class Interpreter:
                 if node.op != "placeholder":
                     self.values[node] = value = self.run_node(node, self.fetch(node.args))
                     bind_symbols(node.value, value, self.symbols)
-                    if type(node.target).__name__ == "Read":
+                    if isinstance(node.target, Read):
                         check_read(node, value, self.symbols)
                 for dead in self._last_uses.get(node, ()):
                     del self.values[dead]

@@ -16,8 +16,8 @@ from ...eager.errors import DataDependent
 from ...eager.op.op import OPS, Kind
 from ...eager.storage import Storage, address
 from ...eager.tensor import Tensor, fake_tensor
-from ...runtime.errors import ConstraintViolation
-from ..breaks import unsupported
+from ...runtime.errors import ConstraintViolation, FlambeauError
+from ..breaks import Assumptions, unsupported
 from .graph import Graph, Node, map_args
 from .data_dependent import MOST, READS
 from ..shapes.symbolic_shapes import ShapeEnv, SymFloat, SymInt
@@ -32,7 +32,7 @@ LARGEST_SYMBOL = 2**31  # products of two symbols fit the 64 bits of guards and 
 class GraphTracer(dispatch.Mode):
     """Appends a node per op; knows the node and the variable of every fake tensor of the trace."""
 
-    def __init__(self, stack: Callable[[], tuple], handled: Callable[[], bool]):
+    def __init__(self, stack: Callable[[], tuple], handled: Callable[[], bool], assumptions: Assumptions = Assumptions()):
         self.stack, self.handled = stack, handled  # where the program is; whether a handler of its own is around that
         self.env = ShapeEnv(stack)
         self.graph = Graph(self.env)
@@ -53,7 +53,8 @@ class GraphTracer(dispatch.Mode):
         self.lifted: dict[int, Tensor] | None = None  # inside another graph: what it takes from the one around it
         self.silent: list[Storage] = []  # storages that the program reads through .data
         self.copied: dict[int, Storage] = {}  # storages that eager shares and the graph has copies of
-        self.opens = self.closed = False  # composites without a gradient are opened; one was not
+        self.assumptions = assumptions
+        self.closed = False  # a composite without a gradient was not opened
         self.differentiated: dict[int, Tensor] = {}  # leaves that a traced backward has led to
         self.owned: dict[int, Tensor] = {}  # leaves that the trace made
         self.lines: dict[int, tuple] = {}  # id of a node of autograd -> where the program made it
@@ -64,7 +65,7 @@ class GraphTracer(dispatch.Mode):
     def dispatch(self, op, args):
         grad, args = dispatch.state.grad, with_plain_dim(op, args)
         if grad and op.kind is Kind.COMPOSITE and not op.grads and any(t.requires_grad for t in tensors_of(args)):
-            if self.opens:
+            if not self.assumptions.composites_closed:
                 return op.fn(*args)
             self.closed = True
         args = settled(op, args)
@@ -193,11 +194,14 @@ class GraphTracer(dispatch.Mode):
         if any(id(t._storage) in targets for t in given):
             raise unsupported("backward", "a backward of a custom function writes what it was given")
         if any(id(storage) in targets for storage in self.silent):
-            raise unsupported("hidden alias", "a tensor is written whose .data the program has")
+            raise self.seen_alias("a tensor is written whose .data the program has")
         if targets & self.copied.keys():
-            raise unsupported("hidden alias", "a result and an argument of a custom function share memory, and one is written")
+            raise self.seen_alias("a result and an argument of a custom function share memory, and one is written")
         seen = {id(fake) for _, fake in self.storages.values()}
         self.written |= not targets.isdisjoint(seen)
+
+    def seen_alias(self, text: str) -> FlambeauError:
+        return self.assumptions.without("aliases_unseen", unsupported("hidden alias", text))
 
     def check_views(self, op, args) -> None:
         """A recorded write into an input that is a view of what the trace does not see: its leaf may refuse it."""
@@ -328,9 +332,9 @@ class GraphTracer(dispatch.Mode):
         """Set the output and drop inputs that nothing needs; returns the inputs that are left."""
         silent = {id(storage) for storage in self.silent}
         if any(isinstance(v, Tensor) and id(v._storage) in silent and self.node_of(v).op != "placeholder" for v in outputs):
-            raise unsupported("hidden alias", "a tensor leaves the graph that may be the .data of another")
+            raise self.seen_alias("a tensor leaves the graph that may be the .data of another")
         if any(isinstance(v, Tensor) and id(v._storage) in self.copied for v in outputs):
-            raise unsupported("hidden alias", "a result shares memory with an argument of a custom function")
+            raise self.seen_alias("a result shares memory with an argument of a custom function")
         reads = {id(node.value): node for node in self.unbacked.values()}
         self.graph.set_output(tuple(reads[id(v)] if id(v) in reads else self.argument(v) for v in outputs))
         self.all_inputs, self.inputs = self.inputs, []

@@ -70,16 +70,12 @@ class Watch:
         enough = self.history.conversions > (MOST if until is None else MOST - 1)
         if known or self.history.changes(name, state, grows) and enough and (source is None or self.is_written(source, name)):
             self.growth.note(code, index)
-            error = unsupported("growth", f"{name} is another one in every call")
-            error.guard = None if until is None else (source, "predicate", until)
-            raise error
+            guard = None if until is None else (source, "predicate", until)
+            raise unsupported("growth", f"{name} is another one in every call", guard=guard)
 
     def is_written(self, source, name: str) -> bool:
-        root = source
-        while root.base is not None:
-            root = root.base
         own = isinstance(source, Local) and name not in self.parameters
-        return own or name in self.growth.written or root.name() in self.history.own
+        return own or name in self.growth.written or source.root.name() in self.history.own
 
     def note_writes(self, effects) -> None:
         """What this trace leaves changed."""

@@ -21,6 +21,19 @@ MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 class Source:
     """One access path; `base` is the path that this step starts from (None at a root)."""
 
+    @property
+    def root(self) -> Source:
+        """Where the path starts."""
+        source = self
+        while source.base is not None:
+            source = source.base
+        return source
+
+    @property
+    def of_frame(self) -> bool:
+        """Whether the path starts at a local or a cell of the frame."""
+        return isinstance(self.root, (Local, LocalCell, Free))
+
     def name(self) -> str:
         raise TypeError(f"{type(self).__name__} has no name")
 
@@ -318,13 +331,6 @@ class TypeOf(Source):
         emit.as_callable()
         self.base.reconstruct(emit)
         emit.call(1)
-
-
-def of_frame(source: Source) -> bool:
-    """Whether the path starts at a local or a cell of the frame."""
-    while source.base is not None:
-        source = source.base
-    return isinstance(source, (Local, LocalCell, Free))
 
 
 def item(base: Source, key: Any) -> Item:

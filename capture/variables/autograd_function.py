@@ -24,8 +24,7 @@ ONCE = library.once_differentiable(lambda: None).__code__
 
 
 @handles(Function.apply.__func__)
-def _apply(tx, args, kwargs):
-    cls, given = args[0], args[1:]
+def _apply(tx, cls, /, *given, **kwargs):
     inputs = [a.fake for a in given if isinstance(a, TensorVariable)]
     needs = [isinstance(a, TensorVariable) and bool(a.fake.requires_grad) for a in given]
     recorded = tx.grad_mode() and any(needs)
@@ -80,7 +79,7 @@ def connected(tx, cls, ctx, given, inputs, outs, chosen, known, several):
     # an argument that is a result has a history, which is none of the result's
     results = tuple(apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake for k in chosen)
     shared = [k for k in chosen if id(outs[k].fake._storage) in known]
-    if shared and tx.exact:
+    if shared and not tx.assumptions.aliases_unseen:
         raise unsupported("hidden alias", f"a result of {cls} shares memory with its argument")
     if len(chosen) > MOST:
         raise unsupported("backward", f"{cls} has more than {MOST} results")

@@ -14,66 +14,33 @@ from ...eager.op.op import OPS
 from ...eager.autograd_node import Node, edge_of, metas_of, raise_released
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
-from ..breaks import CODES, Unsupported, unsupported
+from ..breaks import unsupported
 from .builtins import handles
 from .sequences import ListVariable, TupleVariable
 from .tensor import TensorVariable
 
-OPTIONS = {
-    "backward": ("tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs"),
-    "method": ("tensors", "gradient", "retain_graph", "create_graph", "inputs"),
-    "grad": (
-        "outputs",
-        "inputs",
-        "grad_outputs",
-        "retain_graph",
-        "create_graph",
-        "only_inputs",
-        "allow_unused",
-        "is_grads_batched",
-        "materialize_grads",
-    ),
-}
-
-
-class Opened(Unsupported):
-    """The trace is to start again, with composites opened wherever gradients must pass."""
-
-
-class Escaped(Unsupported):
-    """The trace is to start again, and makes no leaves of its own: one would be seen outside."""
-
 
 @handles(autograd.backward)
-def _backward(tx, args, kwargs):
-    given = options_of("backward", args, kwargs)
-    return accumulate_all(tx, given, given.get("grad_tensors"))
+def _backward(tx, tensors, grad_tensors=None, retain_graph=None, create_graph=None, grad_variables=None, inputs=None):
+    if grad_variables is not None:
+        raise unsupported("backward", "backward() into tensors that are no leaves")
+    return accumulate_all(tx, tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
 @handles(autograd.tensor_backward)
-def _tensor_backward(tx, args, kwargs):
-    given = options_of("method", args, kwargs)
-    return accumulate_all(tx, given, given.get("gradient"))
+def _tensor_backward(tx, tensor, /, gradient=None, retain_graph=None, create_graph=None, inputs=None):
+    return accumulate_all(tx, tensor, gradient, retain_graph, create_graph, inputs)
 
 
 @handles(autograd.grad)
-def _grad(tx, args, kwargs):
-    given = options_of("grad", args, kwargs)
-    plain = {name: constant(given[name]) for name in OPTIONS["grad"][3:] if name in given}
+def _grad(tx, outputs, inputs, grad_outputs=None, *more, **options):
+    names = ("retain_graph", "create_graph", "only_inputs", "allow_unused", "is_grads_batched", "materialize_grads")
+    plain = {name: constant(value) for name, value in (dict(zip(names, more)) | options).items()}
     if plain.get("is_grads_batched"):
         raise unsupported("backward", "autograd.grad() of batches of gradients")
-    outputs, inputs = fakes(tx, given["outputs"]), fakes(tx, given["inputs"])
+    outputs, inputs = fakes(tx, outputs), fakes(tx, inputs)
     check(tx, outputs)
-    return tx.fresh(tx.run(autograd.grad, outputs, inputs, fakes(tx, given.get("grad_outputs")), **plain))
-
-
-def options_of(name: str, args, kwargs) -> dict:
-    """Arguments by name; what Python would refuse is left to it."""
-    names = OPTIONS[name]
-    given = dict(zip(names, args)) | kwargs
-    if len(args) > len(names) or not given.keys() <= set(names) or len(given) < len(args) + len(kwargs):
-        raise unsupported("builtin", f"{name}() with arguments of other kinds or number")
-    return given
+    return tx.fresh(tx.run(autograd.grad, outputs, inputs, fakes(tx, grad_outputs), **plain))
 
 
 def constant(variable):
@@ -90,11 +57,11 @@ def fakes(tx, variable) -> tuple | None:
     return tuple(v.fake if isinstance(v, TensorVariable) else constant(v) for v in map(lambda v: v.realize(), several))
 
 
-def accumulate_all(tx, given: dict, gradients):
-    outputs, inputs = fakes(tx, given["tensors"]), fakes(tx, given.get("inputs"))
-    create = "create_graph" in given and bool(constant(given["create_graph"]))
-    retain = constant(given["retain_graph"]) if "retain_graph" in given else None
-    if "grad_variables" in given or inputs is not None and any(not t.is_leaf for t in inputs):
+def accumulate_all(tx, tensors, gradients, retain_graph, create_graph, inputs):
+    outputs, inputs = fakes(tx, tensors), fakes(tx, inputs)
+    create = create_graph is not None and bool(constant(create_graph))
+    retain = constant(retain_graph) if retain_graph is not None else None
+    if inputs is not None and any(not t.is_leaf for t in inputs):
         raise unsupported("backward", "backward() into tensors that are no leaves")
     leaves = check(tx, outputs)
     wanted = leaves if inputs is None else list({id(t): t for t in inputs}.values())
@@ -127,7 +94,7 @@ def check(tx, outputs) -> list[Tensor]:
     if any(isinstance(node, Node) and node.hooks is not None for node in nodes):
         raise unsupported("backward", "a tensor with hooks")
     if tx.tracer.closed:
-        raise Opened("backward", "composites have to be opened", "")
+        raise tx.assumptions.without("composites_closed")
     leaves = [leaf for leaf in nodes if isinstance(leaf, Tensor)]
     for leaf in leaves:
         refuse_unknown(tx, leaf)
@@ -211,7 +178,7 @@ def refuse_escaped(tx, outputs: list) -> None:
         if isinstance(t, Tensor) and t.requires_grad:
             leaves = [leaf for leaf in history([t if t._grad_fn is None else t._grad_fn]) if isinstance(leaf, Tensor)]
             if id(t) in owned or leaves and all(id(leaf) in owned for leaf in leaves):
-                raise Escaped("metadata", "a new tensor that requires grad is seen outside", CODES["metadata"])
+                raise tx.assumptions.without("leaves_unseen")
 
 
 def settled(tx, outputs: list) -> tuple[list, list[int]]:

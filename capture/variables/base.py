@@ -30,6 +30,11 @@ class Variable:
     # -- what it is ------------------------------------------------------------------------------------------------
 
     def realize(self) -> Variable:
+        """The value itself; one that was not looked at so far is looked at now, under guards."""
+        return self
+
+    def resolved(self) -> Variable:
+        """The value itself as far as it was looked at: what `realize` gave, if it was asked."""
         return self
 
     def python_type(self) -> type:
@@ -124,6 +129,9 @@ class Lazy(Variable):
         if self._real is None:
             self._real = self.tx.wrap(self.value, self.source)
         return self._real
+
+    def resolved(self):
+        return self if self._real is None else self._real
 
     def reconstruct(self, gen):
         if self._real is not None:

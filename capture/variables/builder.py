@@ -26,7 +26,7 @@ from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
 from .. import state
 from ..breaks import unsupported
-from ..guards.source import Attr, Pinned, item, of_frame
+from ..guards.source import Attr, Pinned, item
 from ..graph.graph_tracer import LARGEST_SYMBOL
 from .base import Lazy, OpaqueVariable, Variable
 from .builtins import HANDLERS, BuiltinVariable
@@ -113,7 +113,7 @@ def wrap(tx, value: Any, source) -> Variable:
         made = _object(tx, value, source)
     if made.source is source and made.shared:
         made.outside = value
-    made.shared = made.shared or isinstance(made, MORTAL) and made.source is source and of_frame(source)
+    made.shared = made.shared or isinstance(made, MORTAL) and made.source is source and source.of_frame
     return made
 
 
@@ -261,7 +261,7 @@ def _method(tx, value, source):
 
 def _builtin(tx, value, source):
     """A method of a container or text that the frame has looked up is made anew by each look: what it belongs to is asked."""
-    if type(value) is types.BuiltinMethodType and type(value.__self__) in BOUND and of_frame(source):
+    if type(value) is types.BuiltinMethodType and type(value.__self__) in BOUND and source.of_frame:
         tx.guard(source, "type_is", types.BuiltinMethodType)
         tx.guard(Attr(source, "__name__"), "equals", value.__name__)
         return PlainMethod(tx.wrap(value.__self__, Attr(source, "__self__")), value.__name__)

@@ -1,7 +1,8 @@
 """Builtin functions and types that the tracer knows, and library functions that it runs for real.
 
-`HANDLERS` maps a builtin to a handler `(tx, args, kwargs)`; a handler that cannot decide from variables runs the real
-builtin on plain values. Everything else that is written in C is a graph break.
+`HANDLERS` maps a builtin to a handler with the builtin's parameters behind `tx`, None standing for those that were not given; a
+handler that cannot decide from variables runs the real builtin on plain values. Everything else that is written in C is a graph
+break, and so is a call that does not bind (`arguments.py`); of the kinds of its arguments a handler says so itself (`misused`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import abc
 import collections
 import functools
-import inspect
 import itertools
 import math
 import operator
@@ -25,6 +25,7 @@ from .. import state
 from ..breaks import unsupported
 from ..shapes.symbolic_shapes import SymFloat, SymInt, always_finite, float_op
 from ..guards.source import Pinned
+from .arguments import given, misused
 from .base import Variable
 from .constant import answered, HEAP_TYPE, ConstantVariable, SymVariable
 from .dicts import DictVariable
@@ -72,53 +73,6 @@ def handles(*builtins):
 def known_native(*names):
     """Functions of the extension that generated code calls; none where it could not be built."""
     return [getattr(state.native, name) for name in names if state.native is not None]
-
-
-MOST = {
-    type: 3,
-    getattr: 3,
-    int: 2,
-    bool: 1,
-    str: 3,
-    set: 1,
-    frozenset: 1,
-    dict: 1,
-    collections.OrderedDict: 1,
-    slice: 3,
-    collections.deque: 2,
-    range: 3,
-    next: 2,
-    iter: 2,
-    vars: 1,
-    super: 2,
-    filter: 2,
-    functools.reduce: 3,
-    math.log: 2,
-    itertools.repeat: 2,
-    itertools.islice: 4,
-}  # positional arguments of builtins that tell no signature
-
-
-@functools.cache
-def most_arguments(fn):
-    """How many positional arguments a builtin takes, and which keywords; infinity and None where it does not say."""
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
-        return MOST.get(fn, math.inf), None
-    kinds = [p.kind for p in parameters]
-    at_most = (
-        math.inf
-        if inspect.Parameter.VAR_POSITIONAL in kinds
-        else sum(kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
-    )
-    return at_most, None if inspect.Parameter.VAR_KEYWORD in kinds else frozenset(p.name for p in parameters)
-
-
-def surplus(fn, args, kwargs) -> bool:
-    """Whether there are arguments that the builtin does not take: Python is to say so."""
-    at_most, keywords = most_arguments(fn)
-    return len(args) > at_most or (bool(kwargs) and keywords is not None and not kwargs.keys() <= keywords)
 
 
 class BuiltinVariable(Variable):
@@ -187,11 +141,19 @@ def none(tx):
 
 
 def classes_of(variable):
-    """The classes of isinstance's second argument."""
+    """The classes of the second argument of isinstance or issubclass."""
     if isinstance(variable, TupleVariable):
         return tuple(c for item in variable.items for c in classes_of(item.realize()))
     plain = variable.plain()
     return tuple(plain.__args__) if isinstance(plain, types.UnionType) else (plain,)
+
+
+def asked(question, value, wanted) -> bool:
+    """What isinstance or issubclass says, of what it takes."""
+    try:
+        return question(value, wanted)
+    except TypeError as error:
+        raise misused(question) from error
 
 
 class AbstractAnswers:
@@ -212,7 +174,7 @@ class AbstractAnswers:
 
 def subclass(tx, cls, wanted) -> bool:
     """issubclass(), guarded where the answer may change."""
-    answer = issubclass(cls, wanted)
+    answer = asked(issubclass, cls, wanted)
     if any(isinstance(w, abc.ABCMeta) for w in (wanted if isinstance(wanted, tuple) else (wanted,))):
         if tx.abstract_answers is None:
             tx.abstract_answers = AbstractAnswers()
@@ -222,8 +184,7 @@ def subclass(tx, cls, wanted) -> bool:
 
 
 @handles(*known_native("full_cell"))
-def _full_cell(tx, args, kwargs):
-    cell, name = args
+def _full_cell(tx, cell, name, /):
     if cell.get(tx) is None:
         tx.raise_error(
             UnboundLocalError, f"cannot access local variable {name.plain()!r} where it is not associated with a value"
@@ -232,29 +193,29 @@ def _full_cell(tx, args, kwargs):
 
 
 @handles(*known_native("taken", "ended_at"))
-def _nothing_traced(tx, args, kwargs):
+def _nothing_traced(tx, /, *args):
     return tx.constant(None)
 
 
 @handles(isinstance)
-def _isinstance(tx, args, kwargs):
-    value, wanted = args[0], classes_of(args[1])
+def _isinstance(tx, value, wanted, /):
+    wanted = classes_of(wanted)
     if isinstance(value, (ConstantVariable, TensorVariable)) and any(type(c) is not type for c in wanted):
         probe = value.value if isinstance(value, ConstantVariable) else value.real if value.real is not None else value.fake
-        return tx.constant(isinstance(probe, wanted))
+        return tx.constant(asked(isinstance, probe, wanted))
     return tx.constant(subclass(tx, value.python_type(), wanted))
 
 
 @handles(issubclass)
-def _issubclass(tx, args, kwargs):
-    return tx.constant(subclass(tx, args[0].plain(), classes_of(args[1])))
+def _issubclass(tx, cls, wanted, /):
+    return tx.constant(subclass(tx, cls.plain(), classes_of(wanted)))
 
 
 @handles(type)
-def _type(tx, args, kwargs):
-    if len(args) != 1:
+def _type(tx, value, /, *more, **kwargs):
+    if more:
         raise unsupported("builtin", "making a class with type()")
-    return tx.wrap_type(args[0].python_type())
+    return tx.wrap_type(value.python_type())
 
 
 def attribute_name(tx, variable) -> str:
@@ -265,68 +226,72 @@ def attribute_name(tx, variable) -> str:
 
 
 @handles(hasattr)
-def _hasattr(tx, args, kwargs):
-    return tx.constant(tx.try_attr(args[0], attribute_name(tx, args[1])) is not None)
+def _hasattr(tx, owner, name, /):
+    return tx.constant(tx.try_attr(owner, attribute_name(tx, name)) is not None)
 
 
 @handles(getattr)
-def _getattr(tx, args, kwargs):
-    name = attribute_name(tx, args[1])
-    if len(args) == 2:
-        return tx.get_attr(args[0], name)
-    found = tx.try_attr(args[0], name)
-    return args[2] if found is None else found
+def _getattr(tx, owner, name, default=None, /):
+    name = attribute_name(tx, name)
+    if default is None:
+        return tx.get_attr(owner, name)
+    found = tx.try_attr(owner, name)
+    return default if found is None else found
 
 
 @handles(setattr)
-def _setattr(tx, args, kwargs):
-    args[0].set_attr(tx, attribute_name(tx, args[1]), args[2])
+def _setattr(tx, owner, name, value, /):
+    owner.set_attr(tx, attribute_name(tx, name), value)
     return none(tx)
 
 
 @handles(delattr)
-def _delattr(tx, args, kwargs):
-    args[0].del_attr(tx, attribute_name(tx, args[1]))
+def _delattr(tx, owner, name, /):
+    owner.del_attr(tx, attribute_name(tx, name))
     return none(tx)
 
 
 @handles(callable)
-def _callable(tx, args, kwargs):
-    return tx.constant(lookup(args[0].python_type(), "__call__") is not None)
+def _callable(tx, value, /):
+    return tx.constant(lookup(value.python_type(), "__call__") is not None)
 
 
 @handles(id)
-def _id(tx, args, kwargs):
-    return IdentityVariable(tx, args[0])
+def _id(tx, value, /):
+    return IdentityVariable(tx, value)
 
 
 @handles(super)
-def _super(tx, args, kwargs):
-    if args:
-        return SuperVariable(args[0].plain(), args[1])
-    return tx.frame.zero_argument_super()
+def _super(tx, cls=None, owner=None, /):
+    if cls is None:
+        return tx.frame.zero_argument_super()
+    if owner is None or not isinstance(cls.plain(), type):
+        raise misused(super)
+    return SuperVariable(cls.plain(), owner)
 
 
 @handles(property, staticmethod, classmethod)
-def _descriptor(tx, args, kwargs):
+def _descriptor(tx, /, *args, **kwargs):
     raise unsupported("builtin", "making a property, staticmethod or classmethod")
 
 
 @handles(vars)
-def _vars(tx, args, kwargs):
-    found = tx.try_attr(args[0], "__dict__")
+def _vars(tx, owner, /):
+    found = tx.try_attr(owner, "__dict__")
     return found if found is not None else tx.raise_error(TypeError, "vars() argument must have __dict__ attribute")
 
 
 @handles(object)
-def _object(tx, args, kwargs):
+def _object(tx, /, *args, **kwargs):
     return tx.object_variable(object)
 
 
 @handles(object.__new__)
-def _object_new(tx, args, kwargs):
-    cls = args[0].plain()
-    if cls.__new__ is object.__new__ and len(args) + len(kwargs) > 1 and cls.__init__ is object.__init__:
+def _object_new(tx, cls, /, *args, **kwargs):
+    cls = cls.plain()
+    if not isinstance(cls, type):
+        raise misused("__new__")
+    if cls.__new__ is object.__new__ and (args or kwargs) and cls.__init__ is object.__init__:
         tx.raise_error(TypeError, f"{cls.__name__}() takes no arguments")
     if not cls.__flags__ & HEAP_TYPE or issubclass(cls, NOT_OBJECTS):
         raise unsupported("call", f"object.__new__({cls.__name__})")
@@ -334,17 +299,19 @@ def _object_new(tx, args, kwargs):
 
 
 @handles(Module.__new__)
-def _module_new(tx, args, kwargs):
-    return tx.object_variable(args[0].plain())
+def _module_new(tx, cls, /, *args, **kwargs):
+    if not isinstance(cls.plain(), type):
+        raise misused("__new__")
+    return tx.object_variable(cls.plain())
 
 
 @handles(globals)
-def _globals(tx, args, kwargs):
+def _globals(tx, /):
     return namespace_of(tx, tx.frame.globals, tx.pinned(tx.frame.globals, "globals()"))
 
 
 @handles(threading.get_ident)
-def _get_ident(tx, args, kwargs):
+def _get_ident(tx, /):
     return ThreadVariable()
 
 
@@ -352,24 +319,24 @@ def _get_ident(tx, args, kwargs):
 
 
 @handles(int)
-def _int(tx, args, kwargs):
-    if len(args) == 1 and isinstance(args[0], SymVariable) and args[0].python_type() is int:
-        return args[0]
-    if len(args) == 1 and isinstance(args[0], SymVariable) and args[0].python_type() is float:
-        return tx.fresh(tx.run(math.trunc, args[0].value))
-    return number(tx, int, args, kwargs, "__int__")
+def _int(tx, value=None, /, base=None):
+    if base is None and isinstance(value, SymVariable) and value.python_type() is int:
+        return value
+    if base is None and isinstance(value, SymVariable) and value.python_type() is float:
+        return tx.fresh(tx.run(math.trunc, value.value))
+    return number(tx, int, given(value), {} if base is None else {"base": base}, "__int__")
 
 
 @handles(float)
-def _float(tx, args, kwargs):
-    if len(args) == 1 and isinstance(args[0], SymVariable) and hasattr(args[0].value, "as_float"):
-        return tx.fresh(args[0].value.as_float())
-    return number(tx, float, args, kwargs, "__float__")
+def _float(tx, value=None, /):
+    if isinstance(value, SymVariable) and hasattr(value.value, "as_float"):
+        return tx.fresh(value.value.as_float())
+    return number(tx, float, given(value), {}, "__float__")
 
 
 @handles(complex)
-def _complex(tx, args, kwargs):
-    return number(tx, complex, args, kwargs, "__complex__")
+def _complex(tx, /, *args, **kwargs):
+    return number(tx, complex, list(args), kwargs, "__complex__")
 
 
 def number_of_tensor(tx, cls, tensor):
@@ -391,40 +358,48 @@ def number(tx, cls, args, kwargs, special):
 
 
 @handles(bool)
-def _bool(tx, args, kwargs):
-    if args and isinstance(args[0], SymVariable) and args[0].python_type() is bool:
-        return args[0]
-    return tx.constant(tx.truth(args[0]) if args else False)
+def _bool(tx, value=None, /):
+    if isinstance(value, SymVariable) and value.python_type() is bool:
+        return value
+    return tx.constant(tx.truth(value) if value is not None else False)
 
 
 @handles(operator.truth)
-def _truth(tx, args, kwargs):
-    return tx.constant(tx.truth(args[0]))
+def _truth(tx, value, /):
+    return tx.constant(tx.truth(value))
 
 
 @handles(operator.not_)
-def _not(tx, args, kwargs):
-    return tx.constant(not tx.truth(args[0]))
+def _not(tx, value, /):
+    return tx.constant(not tx.truth(value))
 
 
 @handles(str)
-def _str(tx, args, kwargs):
-    return tx.text_variable(args[0], str) if args else tx.constant("")
+def _str(tx, object=None, encoding=None, errors=None):
+    if encoding is not None or errors is not None:
+        named = {"object": object, "encoding": encoding, "errors": errors}
+        return tx.fresh(tx.run_variables(str, [], {name: v for name, v in named.items() if v is not None}))
+    return tx.text_variable(object, str) if object is not None else tx.constant("")
 
 
 @handles(repr)
-def _repr(tx, args, kwargs):
-    return tx.text_variable(args[0], repr)
+def _repr(tx, value, /):
+    return tx.text_variable(value, repr)
 
 
 @handles(ascii)
-def _ascii(tx, args, kwargs):
-    return tx.constant(tx.text(args[0], repr).encode("ascii", "backslashreplace").decode())
+def _ascii(tx, value, /):
+    return tx.constant(tx.text(value, repr).encode("ascii", "backslashreplace").decode())
 
 
 @handles(format)
-def _format(tx, args, kwargs):
-    return tx.formatted_variable(args[0], args[1] if len(args) > 1 else tx.constant(""))
+def _format(tx, value, spec=None, /):
+    return tx.formatted_variable(value, spec if spec is not None else tx.constant(""))
+
+
+def runs(fn):
+    """The handler of a function that runs for real, on plain values."""
+    return lambda tx, /, *args, **kwargs: tx.fresh(tx.run_variables(fn, args, kwargs))
 
 
 def keeps(fn, number) -> bool:
@@ -435,7 +410,7 @@ def keeps(fn, number) -> bool:
 def _numeric(fn):
     special = f"__{fn.__name__}__"
 
-    def handler(tx, args, kwargs):
+    def handler(tx, /, *args, **kwargs):
         if args and isinstance(args[0], UserObjectVariable):
             return args[0].call_special(tx, special, *args[1:])
         modular = len(args) == 3  # pow(): Python asks its first argument alone
@@ -445,19 +420,13 @@ def _numeric(fn):
     return handler
 
 
-HANDLERS.update(
-    {
-        fn: functools.partial(lambda fn, tx, args, kwargs: tx.fresh(tx.run_variables(fn, args, kwargs)), fn)
-        for fn in (bytes, str.maketrans)
-    }
-)
+HANDLERS.update({fn: runs(fn) for fn in (bytes, str.maketrans)})
 HANDLERS.update({fn: _numeric(fn) for fn in (abs, round, divmod, pow, hash, ord, chr, bin, hex, oct)})
 
 
 def _extreme_of(fn, better):
-    def handler(tx, args, kwargs):
-        key, default = kwargs.get("key"), kwargs.get("default")
-        values = tx.unpack(args[0]) if len(args) == 1 else list(args)
+    def handler(tx, first, /, *more, key=None, default=None):
+        values = [first, *more] if more else tx.unpack(first)
         if not values:
             return default if default is not None else tx.raise_error(ValueError, f"{fn.__name__}() arg is an empty sequence")
         symbolic = [v for v in values if isinstance(v, SymVariable)]
@@ -487,67 +456,76 @@ HANDLERS[max] = _extreme_of(max, operator.gt)
 
 
 @handles(sum)
-def _sum(tx, args, kwargs):
-    total = args[1] if len(args) > 1 else kwargs.get("start", tx.constant(0))
-    for value in tx.members(args[0]):
+def _sum(tx, members, /, start=None):
+    total = start if start is not None else tx.constant(0)
+    for value in tx.members(members):
         total = tx.add(total, value)
     return total
 
 
 @handles(any)
-def _any(tx, args, kwargs):
-    return tx.constant(any(tx.truth(value) for value in tx.members(args[0])))
+def _any(tx, members, /):
+    return tx.constant(any(tx.truth(value) for value in tx.members(members)))
 
 
 @handles(all)
-def _all(tx, args, kwargs):
-    return tx.constant(all(tx.truth(value) for value in tx.members(args[0])))
+def _all(tx, members, /):
+    return tx.constant(all(tx.truth(value) for value in tx.members(members)))
 
 
 # -- containers and iteration ----------------------------------------------------------------------------------------
 
 
 @handles(len)
-def _len(tx, args, kwargs):
-    return args[0].length(tx)
+def _len(tx, owner, /):
+    return owner.length(tx)
 
 
 @handles(tuple)
-def _tuple(tx, args, kwargs):
-    if args and isinstance(args[0], TupleVariable) and args[0].cls is tuple:
-        return args[0]
-    return TupleVariable(tx.unpack(args[0]) if args else [])
+def _tuple(tx, members=None, /):
+    if isinstance(members, TupleVariable) and members.cls is tuple:
+        return members
+    return TupleVariable(tx.unpack(members) if members is not None else [])
 
 
 @handles(tuple.__new__)
-def _tuple_new(tx, args, kwargs):
-    cls = args[0].plain()
+def _tuple_new(tx, cls, members=None, /):
+    cls = cls.plain()
+    if not isinstance(cls, type):
+        raise misused("__new__")
     if cls is not tuple and not hasattr(cls, "_fields"):
         raise unsupported("call", f"tuple.__new__({cls.__name__})")
-    return TupleVariable(tx.unpack(args[1]) if len(args) > 1 else [], cls=cls)
+    return TupleVariable(tx.unpack(members) if members is not None else [], cls=cls)
 
 
-HANDLERS[list] = lambda tx, args, kwargs: ListVariable(tx.unpack(args[0]) if args else [])
+@handles(list)
+def _list(tx, members=None, /):
+    return ListVariable(tx.unpack(members) if members is not None else [])
 
 
-def _deque(tx, args, kwargs):
-    limit = args[1] if len(args) > 1 else kwargs.get("maxlen")
+@handles(collections.deque)
+def _deque(tx, iterable=None, maxlen=None):
     made = ListVariable([], cls=collections.deque)
-    made.maxlen = None if limit is None or limit.plain() is None else tx.index(limit)
-    if args:
-        made.method_extend(tx, args[0])
+    made.maxlen = None if maxlen is None or maxlen.plain() is None else tx.index(maxlen)
+    if iterable is not None:
+        made.method_extend(tx, iterable)
     return made
 
 
-HANDLERS[collections.deque] = _deque
-HANDLERS[set] = lambda tx, args, kwargs: SetVariable(tx.unpack(args[0]) if args else [])
-HANDLERS[frozenset] = lambda tx, args, kwargs: SetVariable(tx.unpack(args[0]) if args else [], cls=frozenset)
+@handles(set)
+def _set(tx, members=None, /):
+    return SetVariable(tx.unpack(members) if members is not None else [])
+
+
+@handles(frozenset)
+def _frozenset(tx, members=None, /):
+    return SetVariable(tx.unpack(members) if members is not None else [], cls=frozenset)
 
 
 def _dict_of(cls):
-    def handler(tx, args, kwargs):
-        made = DictVariable(tx.pairs(args[0]) if args else [], cls=cls)
-        made.method_update(tx, **kwargs)
+    def handler(tx, pairs=None, /, **members):
+        made = DictVariable(tx.pairs(pairs) if pairs is not None else [], cls=cls)
+        made.method_update(tx, **members)
         made.original = dict(made.entries)
         return made
 
@@ -559,128 +537,124 @@ HANDLERS[collections.OrderedDict] = _dict_of(collections.OrderedDict)
 
 
 @handles(collections.defaultdict)
-def _defaultdict(tx, args, kwargs):
-    made = DictVariable(
-        tx.pairs(args[1]) if len(args) > 1 else [], cls=collections.defaultdict, factory=args[0] if args else none(tx)
-    )
-    made.method_update(tx, **kwargs)
+def _defaultdict(tx, factory=None, pairs=None, /, **members):
+    pairs = tx.pairs(pairs) if pairs is not None else []
+    made = DictVariable(pairs, cls=collections.defaultdict, factory=factory if factory is not None else none(tx))
+    made.method_update(tx, **members)
     return made
 
 
 @handles(slice)
-def _slice(tx, args, kwargs):
-    parts = [none(tx), *args, none(tx)] if len(args) == 1 else [*args, none(tx)][:3]
-    return SliceVariable(parts)
+def _slice(tx, first, stop=None, step=None, /):
+    return SliceVariable([none(tx), first, none(tx)] if stop is None else [first, stop, step if step is not None else none(tx)])
 
 
 @handles(range)
-def _range(tx, args, kwargs):
-    return tx.constant(tx.run(range, *(tx.index(a) for a in args)))
+def _range(tx, first, stop=None, step=None, /):
+    return tx.constant(tx.run(range, *(tx.index(a) for a in given(first, stop, step))))
 
 
 @handles(next)
-def _next(tx, args, kwargs):
-    if len(args) == 1:
-        return tx.next_or_raise(args[0])
-    value = args[0].next(tx)
-    return args[1] if value is None else value
+def _next(tx, iterator, default=None, /):
+    if not hasattr(iterator, "next"):
+        raise misused(next)
+    if default is None:
+        return tx.next_or_raise(iterator)
+    value = iterator.next(tx)
+    return default if value is None else value
 
 
 @handles(zip)
-def _zip(tx, args, kwargs):
-    return ZipIterator(tx, args, "strict" in kwargs and tx.truth(kwargs["strict"]))
+def _zip(tx, /, *iterables, strict=None):
+    return ZipIterator(tx, iterables, strict is not None and tx.truth(strict))
 
 
 @handles(enumerate)
-def _enumerate(tx, args, kwargs):
-    start = args[1] if len(args) > 1 else kwargs.get("start", tx.constant(0))
-    return EnumerateIterator(tx, args[0], start.plain())
+def _enumerate(tx, iterable, start=None):
+    return EnumerateIterator(tx, iterable, 0 if start is None else start.plain())
 
 
 @handles(map)
-def _map(tx, args, kwargs):
-    return MapIterator(tx, args[0], args[1:])
+def _map(tx, function, /, *iterables):
+    if not iterables:
+        raise misused(map)
+    return MapIterator(tx, function, iterables)
 
 
 @handles(filter)
-def _filter(tx, args, kwargs):
-    return FilterIterator(tx, args[0], args[1])
+def _filter(tx, function, iterable, /):
+    return FilterIterator(tx, function, iterable)
 
 
 @handles(reversed)
-def _reversed(tx, args, kwargs):
-    if isinstance(args[0], TensorVariable):
-        return tx.fresh(tx.run(reversed, args[0].fake))
-    if isinstance(args[0], UserObjectVariable) and lookup(args[0].cls, "__reversed__"):
-        return tx.iterate(args[0].call_special(tx, "__reversed__"))
-    return FixedIterator(tx.unpack(args[0])[::-1], cls=type(reversed([])))
+def _reversed(tx, sequence, /):
+    if isinstance(sequence, TensorVariable):
+        return tx.fresh(tx.run(reversed, sequence.fake))
+    if isinstance(sequence, UserObjectVariable) and lookup(sequence.cls, "__reversed__"):
+        return tx.iterate(sequence.call_special(tx, "__reversed__"))
+    return FixedIterator(tx.unpack(sequence)[::-1], cls=type(reversed([])))
 
 
 @handles(sorted)
-def _sorted(tx, args, kwargs):
-    return ListVariable(tx.sorted(tx.unpack(args[0]), kwargs.get("key"), "reverse" in kwargs and tx.truth(kwargs["reverse"])))
+def _sorted(tx, iterable, /, *, key=None, reverse=None):
+    return ListVariable(tx.sorted(tx.unpack(iterable), key, reverse is not None and tx.truth(reverse)))
 
 
 @handles(itertools.chain)
-def _chain(tx, args, kwargs):
-    return ChainIterator(FixedIterator(list(args)))
+def _chain(tx, /, *iterables):
+    return ChainIterator(FixedIterator(list(iterables)))
 
 
 @handles(itertools.chain.from_iterable)
-def _chain_from_iterable(tx, args, kwargs):
-    return ChainIterator(tx.iterate(args[0]))
+def _chain_from_iterable(tx, iterable, /):
+    return ChainIterator(tx.iterate(iterable))
 
 
 @handles(itertools.count)
-def _count(tx, args, kwargs):
-    given = dict(zip(("start", "step"), args)) | kwargs
-    return CountIterator(itertools.count, given.get("start", tx.constant(0)), given.get("step", tx.constant(1)))
+def _count(tx, start=None, step=None):
+    return CountIterator(itertools.count, start or tx.constant(0), step or tx.constant(1))
 
 
 @handles(itertools.repeat)
-def _repeat(tx, args, kwargs):
-    times = args[1] if len(args) > 1 else kwargs.get("times")
-    return CountIterator(itertools.repeat, args[0], times=None if times is None else tx.index(times))
+def _repeat(tx, object, times=None):
+    return CountIterator(itertools.repeat, object, times=None if times is None else tx.index(times))
 
 
 @handles(itertools.islice)
-def _islice(tx, args, kwargs):
-    start, stop, step = ([None, *args[1:], None] if len(args) == 2 else [*args[1:], None])[:3]
-    numbers = [None if a is None or a.is_constant() and a.plain() is None else tx.index(a) for a in (start, stop, step)]
+def _islice(tx, iterable, first, stop=None, step=None, /):
+    bounds = (None, first, None) if stop is None else (first, stop, step)
+    numbers = [None if a is None or a.is_constant() and a.plain() is None else tx.index(a) for a in bounds]
     tx.run(lambda: itertools.islice((), *numbers))  # raises what Python raises
-    return SliceIterator(tx.iterate(args[0]), numbers[0] or 0, numbers[1], numbers[2] or 1)
+    return SliceIterator(tx.iterate(iterable), numbers[0] or 0, numbers[1], numbers[2] or 1)
 
 
 @handles(itertools.accumulate)
-def _accumulate(tx, args, kwargs):
-    given = dict(zip(("iterable", "func"), args)) | kwargs
-    function, initial = (
-        None if v is None or v.is_constant() and v.plain() is None else v for v in (given.get("func"), given.get("initial"))
-    )
-    return AccumulateIterator(tx.iterate(given["iterable"]), function, initial)
+def _accumulate(tx, iterable, func=None, *, initial=None):
+    function, initial = (None if v is None or v.is_constant() and v.plain() is None else v for v in (func, initial))
+    return AccumulateIterator(tx.iterate(iterable), function, initial)
 
 
 @handles(itertools.pairwise)
-def _pairwise(tx, args, kwargs):
-    return PairwiseIterator(tx.iterate(args[0]))
+def _pairwise(tx, iterable, /):
+    return PairwiseIterator(tx.iterate(iterable))
 
 
 @handles(itertools.zip_longest)
-def _zip_longest(tx, args, kwargs):
-    return LongestIterator([tx.iterate(a) for a in args], kwargs.get("fillvalue", tx.constant(None)))
+def _zip_longest(tx, /, *iterables, fillvalue=None):
+    return LongestIterator([tx.iterate(a) for a in iterables], fillvalue or tx.constant(None))
 
 
 @handles(itertools.tee)
-def _tee(tx, args, kwargs):
-    count = tx.index(args[1]) if len(args) > 1 else 2
+def _tee(tx, iterable, n=None, /):
+    count = tx.index(n) if n is not None else 2
     tx.run(lambda: itertools.tee((), count))  # raises what Python raises
-    return TupleVariable(tees(tx.iterate(args[0]), count))
+    return TupleVariable(tees(tx.iterate(iterable), count))
 
 
 def _arranged(cls):
     """Iterators over arrangements of members that are all known: the real one runs on the Variables."""
 
-    def handler(tx, args, kwargs):
+    def handler(tx, /, *args, **kwargs):
         counted = cls is not itertools.product  # the others take one iterable and a number
         pools = [TupleVariable(tx.unpack(a)) for a in (args[:1] if counted else args)]
         numbers = args[1:] if counted else []
@@ -708,61 +682,69 @@ HANDLERS.update(
 
 
 @handles(functools.partial)
-def _partial(tx, args, kwargs):
-    return PartialVariable(args[0], args[1:], kwargs)
+def _partial(tx, function, /, *args, **kwargs):
+    return PartialVariable(function, list(args), kwargs)
 
 
 @handles(functools.reduce)
-def _reduce(tx, args, kwargs):
-    values = tx.unpack(args[1])
-    if not values and len(args) < 3:
+def _reduce(tx, function, iterable, initial=None, /):
+    values = tx.unpack(iterable)
+    if not values and initial is None:
         tx.raise_error(TypeError, "reduce() of empty iterable with no initial value")
-    total, rest = (args[2], values) if len(args) > 2 else (values[0], values[1:])
+    total, rest = (initial, values) if initial is not None else (values[0], values[1:])
     for value in rest:
-        total = tx.call(args[0], [total, value], {})
+        total = tx.call(function, [total, value], {})
     return total
 
 
 @handles(types.MethodType)
-def _method(tx, args, kwargs):
-    return BoundMethodVariable(args[0], args[1])
+def _method(tx, function, owner, /):
+    return BoundMethodVariable(function, owner)
 
 
 @handles(operator.getitem)
-def _getitem(tx, args, kwargs):
-    return args[0].get_item(tx, args[1])
+def _getitem(tx, owner, key, /):
+    return owner.get_item(tx, key)
 
 
 @handles(operator.setitem)
-def _setitem(tx, args, kwargs):
-    args[0].set_item(tx, args[1], args[2])
+def _setitem(tx, owner, key, value, /):
+    owner.set_item(tx, key, value)
     return none(tx)
 
 
 @handles(operator.delitem)
-def _delitem(tx, args, kwargs):
-    args[0].del_item(tx, args[1])
+def _delitem(tx, owner, key, /):
+    owner.del_item(tx, key)
     return none(tx)
 
 
 @handles(operator.contains)
-def _contains(tx, args, kwargs):
-    return tx.constant(args[0].contains(tx, args[1]))
+def _contains(tx, owner, member, /):
+    return tx.constant(owner.contains(tx, member))
 
 
 @handles(operator.is_)
-def _is(tx, args, kwargs):
-    return tx.constant(tx.identical(*args))
+def _is(tx, a, b, /):
+    return tx.constant(tx.identical(a, b))
 
 
 @handles(operator.is_not)
-def _is_not(tx, args, kwargs):
-    return tx.constant(not tx.identical(*args))
+def _is_not(tx, a, b, /):
+    return tx.constant(not tx.identical(a, b))
 
 
 @handles(operator.index)
-def _index(tx, args, kwargs):
-    return args[0] if isinstance(args[0], SymVariable) else tx.constant(tx.index(args[0]))
+def _index(tx, value, /):
+    return value if isinstance(value, SymVariable) else tx.constant(tx.index(value))
+
+
+def _binary(fn):
+    return lambda tx, a, b, /: tx.binary(fn, a, b)
+
+
+def _unary(fn):
+    return lambda tx, a, /: tx.unary(fn, a)
 
 
 BINARY = tuple(
@@ -772,21 +754,21 @@ BINARY = tuple(
         "ifloordiv imod ipow imatmul iand ior ixor ilshift irshift"
     ).split()
 )
-HANDLERS.update({fn: functools.partial(lambda fn, tx, args, kwargs: tx.binary(fn, *args), fn) for fn in BINARY})
+HANDLERS.update({fn: _binary(fn) for fn in BINARY})
 UNARY = {operator.neg: "__neg__", operator.pos: "__pos__", operator.invert: "__invert__", operator.abs: "__abs__"}
-HANDLERS.update({fn: functools.partial(lambda fn, tx, args, kwargs: tx.unary(fn, args[0]), fn) for fn in UNARY})
+HANDLERS.update({fn: _unary(fn) for fn in UNARY})
 
 
 def _of_symbolic_number(fn, allowed):
     """A function of C over a symbolic number stays symbolic where it is finite for sure, or the number is `allowed`: there it
     raises nothing."""
 
-    def handler(tx, args, kwargs):
-        value = args[0].value if len(args) == 1 and isinstance(args[0], SymVariable) else None
+    def handler(tx, number=None, base=None, /):
+        value = number.value if base is None and isinstance(number, SymVariable) else None
         symbolic = isinstance(value, (SymInt, SymFloat))
         if symbolic and (always_finite(fn.__name__, value) or tx.run(lambda: bool(allowed(value)))):
             return tx.fresh(float_op(value.env, fn.__name__, value))
-        return tx.fresh(tx.run_variables(fn, args, kwargs))
+        return tx.fresh(tx.run_variables(fn, given(number, base)))
 
     return handler
 
@@ -810,24 +792,24 @@ PURE_MODULES = ("math", "cmath", "operator", "_operator", "string", "re", "textw
 
 
 @handles(dict.fromkeys)
-def _fromkeys(tx, args, kwargs):
-    return _dict_of_keys(tx, args, dict)
+def _fromkeys(tx, iterable, value=None, /):
+    return _dict_of_keys(tx, iterable, dict, value)
 
 
 @handles(collections.OrderedDict.fromkeys)
-def _ordered_fromkeys(tx, args, kwargs):
-    return _dict_of_keys(tx, args or [kwargs["iterable"]], collections.OrderedDict, kwargs.get("value"))
+def _ordered_fromkeys(tx, iterable, value=None):
+    return _dict_of_keys(tx, iterable, collections.OrderedDict, value)
 
 
-def _dict_of_keys(tx, args, cls, value=None):
-    value = args[1] if len(args) > 1 else value or none(tx)
-    return DictVariable([(key, value) for key in tx.unpack(args[0])], cls=cls)
+def _dict_of_keys(tx, keys, cls, value):
+    value = value or none(tx)
+    return DictVariable([(key, value) for key in tx.unpack(keys)], cls=cls)
 
 
 @handles(math.prod)
-def _prod(tx, args, kwargs):
-    total = kwargs.get("start", tx.constant(1))
-    for value in tx.members(args[0]):
+def _prod(tx, members, /, *, start=None):
+    total = start or tx.constant(1)
+    for value in tx.members(members):
         total = tx.binary(operator.mul, total, value)
     return total
 
@@ -837,24 +819,24 @@ def is_pure(fn) -> bool:
 
 
 @handles(state.is_compiling)
-def _is_compiling(tx, args, kwargs):
+def _is_compiling(tx, /):
     return tx.constant(True)
 
 
 @handles(is_grad_enabled)
-def _is_grad_enabled(tx, args, kwargs):
+def _is_grad_enabled(tx, /):
     return tx.constant(tx.grad_mode())
 
 
 @handles(iter)
-def _iter(tx, args, kwargs):
-    if len(args) == 2:
-        return tx.call(tx.polyfill(call_until), args, {})
-    return tx.iterate(args[0])
+def _iter(tx, iterable, sentinel=None, /):
+    if sentinel is not None:
+        return tx.call(tx.polyfill(call_until), [iterable, sentinel], {})
+    return tx.iterate(iterable)
 
 
 @handles(sys.exc_info)
-def _exc_info(tx, args, kwargs):
+def _exc_info(tx, /):
     if tx.exception_now is not None:
         raise unsupported("exception", "sys.exc_info() while an exception is handled")
     refuse_handled(tx, "sys.exc_info()")
@@ -862,7 +844,7 @@ def _exc_info(tx, args, kwargs):
 
 
 @handles(sys.exception)
-def _exception(tx, args, kwargs):
+def _exception(tx, /):
     if tx.exception_now is None:
         refuse_handled(tx, "sys.exception()")
     return tx.exception_now or none(tx)
@@ -880,15 +862,17 @@ def nothing_is_handled(_) -> bool:
 
 
 @handles(sys.intern)
-def _intern(tx, args, kwargs):
-    return args[0]
+def _intern(tx, text, /):
+    if text.python_type() is not str:
+        raise misused(sys.intern)
+    return text
 
 
 @handles(sys.getrecursionlimit)
-def _recursion_limit(tx, args, kwargs):
+def _recursion_limit(tx, /):
     return tx.constant(sys.getrecursionlimit())
 
 
 @handles(print)
-def _print(tx, args, kwargs):
+def _print(tx, /, *args, **kwargs):
     raise unsupported("print", "print() inside a compiled function")

@@ -8,6 +8,7 @@ replays their final contents after the graph. The kinds: sequences.py, dicts.py,
 from __future__ import annotations
 
 from ..breaks import unsupported
+from .arguments import misused, parameters
 from .base import Variable
 from .constant import PlainMethod
 
@@ -29,13 +30,9 @@ class ContainerVariable(Variable):
         method = getattr(self, "method_" + name.strip("_"), None)
         if method is None:
             raise unsupported("builtin", f"method {self.python_type().__name__}.{name}")
-        try:
-            return method(tx, *args, **kwargs)
-        except TypeError as error:
-            if error.__traceback__.tb_next is None:  # Python is to say what is wrong with the arguments
-                text = f"{self.python_type().__name__}.{name}() with arguments of other kinds or number"
-                raise unsupported("builtin", text) from error
-            raise
+        if not parameters(method.__func__).bind(2 + len(args), kwargs):
+            raise misused(f"{self.python_type().__name__}.{name}")
+        return method(tx, *args, **kwargs)
 
     def changed(self, tx):
         tx.effects.mutate(self)

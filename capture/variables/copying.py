@@ -31,8 +31,8 @@ HOOKS = (
 
 
 @handles(copy.copy)
-def _copy(tx, args, kwargs):
-    value = args[0]
+def _copy(tx, x):
+    value = x
     if isinstance(value, (*ATOMS, TupleVariable)):
         return value
     if isinstance(value, (ListVariable, DictVariable, SetVariable)):
@@ -44,10 +44,10 @@ def _copy(tx, args, kwargs):
 
 
 @handles(copy.deepcopy)
-def _deepcopy(tx, args, kwargs):
-    if len(args) > 1 or kwargs:
+def _deepcopy(tx, x, memo=None, _nil=None):
+    if memo is not None or _nil is not None:
         raise unsupported("builtin", "copy.deepcopy() with a memo")
-    return deep(tx, args[0], {})
+    return deep(tx, x, {})
 
 
 def deep(tx, value, memo: dict):

@@ -41,8 +41,8 @@ def code_of(text: str, names: tuple[str, ...]) -> types.CodeType:
 
 
 @handles(eval)
-def _eval(tx, args, kwargs):
-    text = args[0].plain() if len(args) == 1 and args[0].is_constant() else None
+def _eval(tx, source, /, *tables, **named):
+    text = source.plain() if not tables and not named and source.is_constant() else None
     if type(text) is not str:
         raise unsupported("builtin", "eval() of what is no constant text, or with tables of names")
     names = names_of(text)

@@ -29,9 +29,7 @@ class ExceptionVariable(Variable):
 
     def made_by_python(self, what: str):
         """The error that lets Python raise the exception: only that gives it a traceback and a context."""
-        error = unsupported("exception", what)
-        error.step = self.step
-        return error
+        return unsupported("exception", what, step=self.step)
 
     def python_type(self):
         return self.cls

@@ -13,25 +13,19 @@ from ...eager.func.derivatives import own, settled
 from ...eager.func.vmap import batch_size, draw_again, draws_now, example, has_drawn, joined
 from ..breaks import unsupported
 from ..guards.source import Pinned
-from .builtins import HANDLERS, handles
+from .builtins import HANDLERS, handles, runs
 from .functions import UserFunctionVariable
 from .tensor import TensorVariable
 
 MOST_ROWS = 64
 
 
-def _run(fn):
-    """The step itself, on plain values."""
-    return lambda tx, args, kwargs: tx.fresh(tx.run_variables(fn, args, kwargs))
-
-
-HANDLERS.update({fn: _run(fn) for fn in (ones_like, settled, example, joined)})
+HANDLERS.update({fn: runs(fn) for fn in (ones_like, settled, example, joined)})
 
 
 @handles(own)
-def _own(tx, args, kwargs):
+def _own(tx, given, /):
     """The caller's tensor as an input of the transform's own: a view where it has a history, else a new leaf."""
-    (given,) = args
     return tx.fresh(tx.run(own, given.fake)) if isinstance(given, TensorVariable) else given
 
 
@@ -39,14 +33,14 @@ def _own(tx, args, kwargs):
 
 
 @handles(jacobian_of)
-def _jacobian_of(tx, args, kwargs):
-    refuse_many(args[0].fake.numel(), "rows of a Jacobian")
-    return tx.inline(UserFunctionVariable(jacobian_of, Pinned(jacobian_of, jacobian_of.__name__)), args, kwargs)
+def _jacobian_of(tx, output, /, *args):
+    refuse_many(output.fake.numel(), "rows of a Jacobian")
+    return tx.inline(UserFunctionVariable(jacobian_of, Pinned(jacobian_of, jacobian_of.__name__)), [output, *args], {})
 
 
 @handles(batch_size)
-def _batch_size(tx, args, kwargs):
-    found = tx.run_variables(batch_size, args, kwargs)
+def _batch_size(tx, given, dims, /):
+    found = tx.run_variables(batch_size, [given, dims])
     refuse_many(found, "examples of a vmap")
     return tx.fresh(found)
 
@@ -61,17 +55,17 @@ def refuse_many(n, what: str) -> None:
 
 
 @handles(draws_now)
-def _draws_now(tx, args, kwargs):
+def _draws_now(tx, /):
     return tx.constant(tx.tracer.graph.draws)
 
 
 @handles(has_drawn)
-def _has_drawn(tx, args, kwargs):
-    return tx.constant(tx.tracer.graph.draws != args[0].plain())
+def _has_drawn(tx, since, /):
+    return tx.constant(tx.tracer.graph.draws != since.plain())
 
 
 @handles(draw_again)
-def _draw_again(tx, args, kwargs):
-    if tx.tracer.graph.draws != args[0].plain():
+def _draw_again(tx, since, /):
+    if tx.tracer.graph.draws != since.plain():
         raise unsupported("builtin", "vmap() draws the same numbers for each example")
     return tx.constant(None)

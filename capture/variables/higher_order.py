@@ -25,9 +25,9 @@ _numbers = itertools.count()
 
 
 @handles(holds)
-def _holds(tx, args, kwargs):
+def _holds(tx, condition, /):
     """Yes, and a read that checks it when the data is there."""
-    number = tx.run(lambda condition: condition.all().long().item(), args[0].plain())
+    number = tx.run(lambda fake: fake.all().long().item(), condition.plain())
     if isinstance(number, SymInt) and tx.tracer.env.known(told := Relation("<=", const(1), number.expr)) is None:
         tx.tracer.env.assumed.append(told)
         tx.tracer.env.learn(told)
@@ -36,7 +36,7 @@ def _holds(tx, args, kwargs):
 
 
 @handles(checkpoint)
-def _checkpoint(tx, args, kwargs):
+def _checkpoint(tx, function, /, *args, **kwargs):
     options = {name: kwargs[name].plain() for name in OPTIONS if name in kwargs}
     named = {name: value for name, value in kwargs.items() if name not in OPTIONS}
     if options.get("context_fn", noop_context_fn) is not noop_context_fn:
@@ -48,7 +48,7 @@ def _checkpoint(tx, args, kwargs):
         refuse_reentrant(tx, args, named, options)
     outer, tx.tracer.tag = tx.tracer.tag, tx.tracer.tag or f"checkpoint {next(_numbers)}"
     try:
-        return tx.call(args[0], args[1:], named)
+        return tx.call(function, list(args), named)
     finally:
         tx.tracer.tag = outer
 
@@ -63,13 +63,12 @@ def refuse_reentrant(tx, args, named, options):
 
 
 @handles(Optimizer._fl_prepare)
-def _prepare(tx, args, kwargs):
+def _prepare(tx, owner, group, /):
     """The state is made here and now, as the eager step would do next: then the first step and all others are one entry.
     Where the traced code has already looked at the state, the function is inlined."""
-    owner, group = args
     real, which = getattr(owner, "value", None), group.outside if hasattr(group, "outside") else None
     if real is None or which is None or tx.effects.attributes.get(owner) or tx.known(real.state) is not None:
-        return tx.inline(UserFunctionVariable(Optimizer._fl_prepare), args, kwargs)
+        return tx.inline(UserFunctionVariable(Optimizer._fl_prepare), [owner, group], {})
     with no_modes(), setting(grad=False):
         for p in which["params"]:
             if has_gradient(tx, p) and not real.state[p]:
@@ -78,9 +77,8 @@ def _prepare(tx, args, kwargs):
 
 
 @handles(number_of)
-def _number_of(tx, args, kwargs):
+def _number_of(tx, x, /):
     """Not read: a step's number is data of the graph, one entry for all steps."""
-    x = args[0].realize()
     return x.call_method(tx, "double", [], {}) if isinstance(x, TensorVariable) else x
 
 

@@ -13,6 +13,7 @@ import types
 import warnings
 
 from ..breaks import unsupported
+from .arguments import misused
 from .builtins import handles
 from .functions import UserFunctionVariable
 from .sequences import TupleVariable
@@ -22,12 +23,11 @@ STANDARD = ("logging", "_pytest.logging")  # whose handlers write what they are 
 
 
 @handles(logging.Logger.isEnabledFor)
-def _is_enabled(tx, args, kwargs):
-    logger, level = args[0], args[1] if len(args) > 1 else kwargs["level"]
+def _is_enabled(tx, logger, /, level):
     real = getattr(logger, "value", None)
     if real is None or logger.source is None or not level.is_constant() or changed_loggers(tx):
         method = logging.Logger.isEnabledFor
-        return tx.inline(UserFunctionVariable(method, tx.pinned(method, "isEnabledFor")), args, kwargs)
+        return tx.inline(UserFunctionVariable(method, tx.pinned(method, "isEnabledFor")), [logger, level], {})
     enabled = tx.run_outside(real.isEnabledFor, level.plain())
     tx.guard(logger.source, "predicate", Enabled(level.plain(), enabled))
     return tx.constant(enabled)
@@ -52,17 +52,18 @@ def changed_loggers(tx) -> bool:
 
 
 @handles(logging.Logger._log)
-def _log(tx, args, kwargs):
-    logger = args[0]
+def _log(tx, logger, /, *args, **kwargs):
     real = getattr(logger, "value", None)
     if real is None or logger.source is None or changed_loggers(tx) or any(n in kwargs for n in ("exc_info", "stack_info")):
         raise unsupported("call", "a message of a logger with what only Python can add")
+    if not isinstance(real, logging.Logger):
+        raise misused(logging.Logger._log)
     if not writes_only(real):
         raise unsupported("call", f"a message of {logger}, whose handlers are the program's own")
     tx.guard(logger.source, "predicate", writes_only)
-    refuse_values(args[1:], kwargs)
+    refuse_values(args, kwargs)
     levels = kwargs.pop("stacklevel").plain() if "stacklevel" in kwargs else 1
-    tell(tx, logging.Logger._log, args, kwargs, levels)
+    tell(tx, logging.Logger._log, [logger, *args], kwargs, levels)
     return tx.constant(None)
 
 
@@ -77,18 +78,19 @@ def writes_only(logger) -> bool:
 
 
 @handles(warnings.warn)
-def _warn(tx, args, kwargs):
-    given = dict(zip(("message", "category", "stacklevel", "source"), args)) | kwargs
-    message, category = given["message"], given.get("category")
+def _warn(tx, message, category=None, stacklevel=None, source=None, *, skip_file_prefixes=None):
     if (
         not message.is_constant()
         or category is not None
         and not category.is_constant()
-        or set(given) - {"message", "category", "stacklevel"}
+        or source is not None
+        or skip_file_prefixes is not None
     ):
         raise unsupported("call", "warnings.warn() of what is no constant")
     kind = category.plain() if category is not None and category.plain() is not None else UserWarning
-    levels = given["stacklevel"].plain() if "stacklevel" in given else 1
+    levels = stacklevel.plain() if stacklevel is not None else 1
+    if not isinstance(kind, type) or not isinstance(levels, int):
+        raise misused(warnings.warn)
     guarded = Tells(kind)
     if (
         not isinstance(message.plain(), str)

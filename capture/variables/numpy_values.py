@@ -11,6 +11,8 @@ import numpy as np
 from ...eager.sizes import SYMBOLIC
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
+from .arguments import is_surplus, misused
+from .base import NotPlain
 
 FUNCTIONS = (np.ufunc, type(np.prod))
 SCALARS = (np.number, np.bool_)
@@ -21,16 +23,26 @@ def is_numpy(fn) -> bool:
     return isinstance(fn, FUNCTIONS)
 
 
-def call_numpy(tx, args, kwargs, fn):
+def call_numpy(tx, fn, args, kwargs):
     """The real function, on what is known."""
-    given = [*(a.realize() for a in args), *(v.realize() for v in kwargs.values())]
-    for value in given:
-        if not is_known(value.plain()):
-            raise unsupported("builtin", f"numpy.{fn.__name__}() of {value}, which is no known number")
-    found = tx.run_outside(fn, *(a.realize().plain() for a in args), **{n: v.realize().plain() for n, v in kwargs.items()})
+    if is_surplus(fn, args, kwargs):
+        raise misused(fn)
+    plain, named = [known(fn, a) for a in args], {name: known(fn, v) for name, v in kwargs.items()}
+    found = tx.run_outside(fn, *plain, **named)
     if not is_known(found):
         raise unsupported("builtin", f"numpy.{fn.__name__}() gives a {type(found).__name__}, which is no number")
     return tx.fresh(found)
+
+
+def known(fn, variable):
+    """The number that an argument is."""
+    try:
+        value = variable.realize().plain()
+    except NotPlain as error:
+        raise unsupported("builtin", f"{fn.__name__}() of {error}") from error
+    if not is_known(value):
+        raise unsupported("builtin", f"numpy.{fn.__name__}() of {variable}, which is no known number")
+    return value
 
 
 def is_known(value) -> bool:

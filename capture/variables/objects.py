@@ -16,7 +16,7 @@ import types
 from .. import surroundings
 from ..breaks import UserRaise, unsupported
 from ..guards.class_lookups import IMMUTABLE_TYPE, is_data_descriptor
-from ..guards.source import Attr, DictAttr, Pinned, of_frame
+from ..guards.source import Attr, DictAttr, Pinned
 from . import class_mutation
 from .base import Lazy, Variable
 from .class_mutation import ClassEdits, Written
@@ -613,7 +613,7 @@ def bind_to_class(tx, found, cls, name):
         home is cls.plain()
         and isinstance(raw, (staticmethod, types.FunctionType, Cached))
         and cls.source is not None
-        and of_frame(cls.source)
+        and cls.source.of_frame
     )
     source = DictAttr(cls.source if own else Pinned(home, home.__qualname__), name)
     if isinstance(raw, staticmethod) and own:  # `lookups` guards it

@@ -20,14 +20,14 @@ READ = ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__")
 
 
 @handles(inspect.signature)
-def _signature(tx, args, kwargs):
-    asked = args[0].function.realize() if args and isinstance(args[0], BoundMethodVariable) else args[0] if args else None
-    if isinstance(asked, BuiltinVariable) and asked is args[0]:
-        return tx.fresh(tx.run_variables(inspect.signature, args, kwargs))
-    if len(args) != 1 or kwargs or not isinstance(asked, UserFunctionVariable) or asked.fn is None or asked.attrs:
-        raise unsupported("builtin", f"inspect.signature() of {args[0] if args else 'nothing'}")
+def _signature(tx, obj, /, **options):
+    asked = obj.function.realize() if isinstance(obj, BoundMethodVariable) else obj
+    if isinstance(asked, BuiltinVariable) and asked is obj:
+        return tx.fresh(tx.run_variables(inspect.signature, [obj], options))
+    if options or not isinstance(asked, UserFunctionVariable) or asked.fn is None or asked.attrs:
+        raise unsupported("builtin", f"inspect.signature() of {obj}")
     guard_signature(tx, asked.fn, asked.source)
-    fn = types.MethodType(asked.fn, ()) if asked is not args[0] else asked.fn
+    fn = types.MethodType(asked.fn, ()) if asked is not obj else asked.fn
     return ConstantVariable(tx.run_outside(inspect.signature, fn))
 
 

@@ -109,7 +109,7 @@ class TensorVariable(Variable):
     def data(self, tx):
         """The same memory without history, and without a part in its versions: one that is written or leaves the trace is
         Python's."""
-        if tx.exact:
+        if not tx.assumptions.aliases_unseen:
             raise unsupported("metadata", f".data of {self} is written, or leaves the graph")
         tx.tracer.silent.append(self.fake._storage)
         return tx.fresh(tx.run(type(self.fake).detach, self.fake))
@@ -154,7 +154,7 @@ class TensorVariable(Variable):
     def may_become_leaf(self, tx) -> bool:
         """Whether gradients may be asked for at a tensor that the trace made. Nobody outside may see it: then the history
         that begins here is the trace's own affair."""
-        return tx.owns and self.source is None and not self.fake.requires_grad
+        return tx.assumptions.leaves_unseen and self.source is None and not self.fake.requires_grad
 
     def become_leaf(self, tx, args, kwargs):
         tx.run_variables(self.fake.requires_grad_, args, kwargs, what="Tensor.requires_grad_")

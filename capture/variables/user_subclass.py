@@ -138,12 +138,12 @@ def derived_object(cls) -> DerivedVariable | None:
 
 
 @handles(*{dict.__new__, collections.OrderedDict.__new__, list.__new__})
-def _new(tx, args, kwargs):
+def _new(tx, cls, /, *args, **kwargs):
     """What a `__new__` written in Python asks of its builtin base: an empty object, whatever else is given."""
-    cls = args[0].plain() if args and args[0].is_constant() else None
-    if cls in BASES:
-        return tx.call(args[0], [], {})
-    made = derived_object(cls) if isinstance(cls, type) else None
+    wanted = cls.plain() if cls.is_constant() else None
+    if isinstance(wanted, type) and wanted in BASES:
+        return tx.call(cls, [], {})
+    made = derived_object(wanted) if isinstance(wanted, type) else None
     if made is None:
         raise unsupported("call", "__new__() of a builtin container, for a class that is not derived from it")
     return made
