@@ -2,8 +2,8 @@
 
 from ..capture.frontend.backends import register
 
-register("eager", ".inductor.driver:eager_backend", "run the captured graph node by node")
-register("aot_eager", ".inductor.driver:aot_eager_backend", "run functional forward and backward graphs node by node")
-register("loops", ".inductor.driver:loops_backend", "run the loop IR on numpy")
-register("inductor", ".inductor.backend:inductor", "run generated C++")
-register("triton", ".inductor.triton.target:triton_backend", "run generated Triton kernels, here in triton's interpreter")
+register("eager", ".inductor.debug_backends:EAGER", "run the captured graph node by node")
+register("aot_eager", ".inductor.debug_backends:AOT_EAGER", "run functional forward and backward graphs node by node")
+register("loops", ".inductor.debug_backends:LOOPS", "run the loop IR on numpy")
+register("inductor", ".inductor.backend:INDUCTOR", "run generated C++")
+register("triton", ".inductor.triton.target:TRITON", "run generated Triton kernels, here in triton's interpreter")

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
+from ..capture.frontend.backends import Backend
 from ..capture.graph.graph import Graph, Node
 from ..eager.op.op import Kind
 from ..eager.tensor import Tensor
 from ..runtime import locks, log, compile_log, toolchain
 from ..runtime.errors import InternalError
 from .runtime import graph_cache
+from .runtime.runtime_wrapper import CompiledGraph
 
 SMALL = 24  # nodes
 
@@ -31,7 +33,7 @@ def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None
         shelf = shelf_of(graph, example_inputs, options) if graph_cache.usable(options) else None
         compiled = shelf and shelf.load()
     if compiled is None:
-        compiled = by_passes(graph, example_inputs, options)
+        compiled = by_passes(graph, example_inputs, options, shelf)
         if shelf is not None:
             shelf.keep(compiled)
     return compiled
@@ -53,14 +55,14 @@ def verified(graph: Graph, example_inputs: Sequence, options: dict) -> Callable:
         ) from None
 
 
-def by_passes(graph: Graph, example_inputs: Sequence, options: dict) -> Callable:
-    """The driver's work; a graph that is likely one text has a compiler waiting for it."""
+def by_passes(graph: Graph, example_inputs: Sequence, options: dict, shelf: graph_cache.Shelf | None = None) -> CompiledGraph:
+    """The driver's work; a graph that is likely one text has a compiler waiting for it. `shelf`: where the graph will be kept."""
     if len(graph.nodes) <= SMALL:
         toolchain.prepare()
     try:
         with compile_log.current().stage("import of the passes"):
             driver = load_driver()
-        return driver.compile_graph(graph, example_inputs, options)
+        return driver.compile_graph(graph, example_inputs, options, late=shelf and shelf.late)
     finally:
         toolchain.dismiss()
 
@@ -76,7 +78,7 @@ def describe(graph: Graph, compiled: Callable) -> tuple:
     with locks.importing:
         from .tools import report
     if any(isinstance(n.value, Tensor) and n.value.is_cuda for n in graph.inputs):
-        from .triton import target
+        from .triton import target  # imported already: it has compiled the graph
 
         return target.describe(graph, compiled)
     return report.describe(graph, compiled)
@@ -108,9 +110,7 @@ def may_be_called(node: Node) -> bool:
     return node.is_op and node.target.kind in (Kind.EXTERN, Kind.SCAN) and not node.target.mutates
 
 
-inductor.leaves = leaves
-inductor.takes_options = inductor.takes_mode = True
-inductor.describe = describe
+INDUCTOR = Backend("inductor", inductor, takes_options=True, takes_mode=True, describe=describe, leaves=leaves)
 
 
 def shelf_of(graph: Graph, example_inputs: Sequence, options: dict) -> graph_cache.Shelf | None:

@@ -728,7 +728,7 @@ def zeros_merge():
     error="has been modified by an inplace operation",
 )
 def saved_values_overwritten():
-    rewrite("inductor.driver:around_outputs", "if place[0] and places.count(place) == 1", "if place[0]")
+    rewrite("inductor.given_outputs:around_outputs", "if place[0] and places.count(place) == 1", "if place[0]")
 
 
 @fault(
@@ -1177,7 +1177,7 @@ def backward_writes_recorded():
     "tests/inductor/test_callers.py::test_results_do_not_lie_in_the_memory_of_arguments",
 )
 def interpreted_results_shared():
-    replace("inductor.driver:apart", lambda apart: lambda values, inputs: list(values))
+    replace("inductor.targets:apart", lambda apart: lambda values, inputs: list(values))
 
 
 @fault(
@@ -1200,8 +1200,7 @@ def draws_without_history():
     "tests/inductor/test_callers.py::test_what_halves_decide_is_decided_as_in_eager",
 )
 def decisions_unrounded():
-    replace("inductor.driver:settle", lambda settle: lambda graph, *more: graph)
-    replace("inductor.driver:settled_copy", lambda settled_copy: lambda graph, own: graph)
+    replace("inductor.graph.half_rounding:choices", lambda choices: lambda *given: {})
 
 
 @fault(
@@ -1818,7 +1817,7 @@ def copies_dropped():
 )
 def views_from_the_start():
     rewrite(
-        "inductor.driver:shown_gradient",
+        "inductor.given_outputs:shown_gradient",
         "tuple(base.args[1:])",
         "tuple(0 if base.target.name == 'slice' and k == 1 else a for k, a in enumerate(base.args[1:]))",
     )

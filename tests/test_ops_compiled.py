@@ -5,6 +5,8 @@ difference is reported by record and sample. Values, types, sizes, strides, muta
 with eager's; each final graph also runs as C++ and in the loop interpreter, whose results are compared with each other.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,9 @@ from flambeau import compiler
 from flambeau.eager import dtypes
 from flambeau.eager.op.op import OPS, Kind
 from flambeau.eager.tensor import Tensor
-from flambeau.inductor import driver
+from flambeau.inductor import driver, targets
+from flambeau.inductor.pass_manager import Target
+from flambeau.inductor.runtime.runtime_wrapper import Function
 from flambeau.inductor.runtime.compare_stages import own_copy
 from flambeau.runtime.config import config
 from .test_ops import NAMES, described, flat, samples
@@ -246,9 +250,9 @@ def near(a, b, what, strided=True):
     np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance, err_msg=what)
 
 
-def both(graph, name, writes=(), donated=frozenset()):
+def both(graph, facts):
     """The target of these tests: C++, and beside it the loop interpreter on copies of what each call is given."""
-    run, slow = driver.native(graph, name, writes, donated), driver.loops(graph, name, writes, donated)
+    run, slow = (targets.settled(driver.emit(graph, replace(facts, target=each))) for each in (targets.CPP, targets.LOOPS))
     nodes = graph.output.args[0]
 
     def execute(inputs, seed, base):
@@ -256,16 +260,15 @@ def both(graph, name, writes=(), donated=frozenset()):
         values, wanted = run(inputs, seed, base), slow(copies, seed, base)
         for node, a, b in zip(nodes, values, wanted, strict=True):
             if getattr(getattr(node, "target", None), "name", None) not in UNDEFINED:
-                near(a, b, f"{name}: {node} by C++ and by the loop interpreter")
+                near(a, b, f"{facts.name}: {node} by C++ and by the loop interpreter")
         return values
 
-    execute.overwrites = getattr(run, "overwrites", frozenset())
-    return execute
+    return Function(execute, run.overwrites)
 
 
 def backend(graph, inputs, options=None):
     with config.patch(optimize=1):
-        return driver.compile_graph(graph, inputs, options, both)
+        return driver.compile_graph(graph, inputs, options, Target("both", both, phases=()))
 
 
 def check_counters(counters, names):

@@ -54,14 +54,9 @@ class Settings:
     history: History | None = None  # what the door has relied on so far
 
     @property
-    def backend(self) -> Callable:
-        """The backend as callable (graph, example_inputs) -> callable; its module is imported at the first use. One that
-        says `takes_options` or `takes_mode` gets `options=` or `mode=` as well."""
-        found = backends.lookup(self.backend_given)[1]
-        given = {"options": self.options} if getattr(found, "takes_options", False) else {}
-        if self.mode is not None and getattr(found, "takes_mode", False):
-            given["mode"] = self.mode
-        return functools.partial(found, **given) if given else found
+    def backend(self) -> backends.Backend:
+        """The backend, to be called with (graph, example_inputs); its module is imported at the first use."""
+        return backends.find(self.backend_given).bound(self.options, self.mode)
 
     @property
     def backend_name(self) -> str:

@@ -1,17 +1,20 @@
 """The backends by name.
 
-A backend is `backend(graph,
-                      example_inputs) -> callable`. Inner layers register theirs; outer ones (the compiler proper)
-are entered as a path that is imported when it is first asked for, so that capture never imports upward.
+A backend is `backend(graph, example_inputs) -> callable`: a plain function, or a `Backend`, which says more of itself. Inner
+layers register theirs; outer ones (the compiler proper) are entered as a path that is imported when it is first asked for, so
+that capture never imports upward.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ...runtime import locks
+from ...runtime.dataclass import data
 
 MODES = {
     "default": "compile fast, run fast",
@@ -20,6 +23,46 @@ MODES = {
     "as with reduce-overhead; else as default: kernels are chosen by rules",
     "max-autotune-no-cudagraphs": "max-autotune without replay",
 }
+
+
+@data(eq=False)
+class Backend:
+    """`compile(graph, example_inputs)` gives what is called with the graph's inputs.
+
+    takes_options, takes_mode: it gets `options=` or `mode=` as well; takes_reads: it gets graphs with reads of data whole, not
+    the pieces between them; describe(graph, compiled): what a report says of one of its graphs; leaves(graph, example_inputs,
+    options): why a whole frame is better left to Python, or None.
+    """
+
+    name: str
+    compile: Callable
+    takes_options: bool = False
+    takes_mode: bool = False
+    takes_reads: bool = False
+    describe: Callable | None = None
+    leaves: Callable | None = None
+
+    def __call__(self, graph: Any, example_inputs: Sequence, *args: Any, **named: Any) -> Callable:
+        return self.compile(graph, example_inputs, *args, **named)
+
+    def bound(self, options: dict, mode: str | None) -> Backend:
+        """The same with what it takes of these, so that it is called with (graph, example_inputs)."""
+        given: dict[str, Any] = {"options": options} if self.takes_options else {}
+        if mode is not None and self.takes_mode:
+            given["mode"] = mode
+        compile = functools.partial(self.compile, **given) if given else self.compile
+        return Backend(self.name, compile, takes_reads=self.takes_reads, describe=self.describe, leaves=self.leaves)
+
+
+FIELDS = ("takes_options", "takes_mode", "takes_reads", "describe", "leaves")
+
+
+def as_backend(name: str, backend: Callable) -> Backend:
+    """A Backend, or a user's callable as one: it may have what a Backend says as attributes of the same names."""
+    if isinstance(backend, Backend):
+        return backend
+    return Backend(name, backend, **{field: getattr(backend, field) for field in FIELDS if hasattr(backend, field)})
+
 
 _backends: dict[str, Callable | str] = {}
 _docs: dict[str, str] = {}
@@ -82,12 +125,18 @@ def lookup(backend: str | Callable) -> tuple[str, Callable]:
     """(name, callable) of a backend given by name or as a callable."""
     if not isinstance(backend, str):
         if callable(backend):
-            return getattr(backend, "__name__", type(backend).__name__), backend
+            name = backend.name if isinstance(backend, Backend) else getattr(backend, "__name__", type(backend).__name__)
+            return name, backend
         raise TypeError(f"backend must be a name or a callable (graph, example_inputs) -> callable, not {type(backend).__name__}")
     if backend not in _backends:
         raise ValueError(f"unknown backend {backend!r}; backends are: {', '.join(list_backends())}")
     found = _backends[backend]
     return backend, _load(backend, found) if isinstance(found, str) else found
+
+
+def find(backend: str | Callable) -> Backend:
+    """A backend given by name or as a callable."""
+    return as_backend(*lookup(backend))
 
 
 def exists(backend: str | Callable) -> None:

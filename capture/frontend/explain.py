@@ -80,15 +80,14 @@ class Explanation:
         return list(collections.Counter(first).items())
 
 
-def _recording(backend: Callable, seen: list) -> Callable:
-    """The backend, which also notes the ops of each graph that it gets."""
+def _recording(backend: backends.Backend, seen: list) -> backends.Backend:
+    """A backend that notes the ops of each graph that it gets."""
 
     def record(graph, example_inputs):
         seen.append([_op_name(node) for node in graph.nodes if node.op == "call_function"])
         return backend(graph, example_inputs)
 
-    record.leaves = getattr(backend, "leaves", None)
-    return record
+    return backends.Backend(backend.name, record, leaves=backend.leaves)
 
 
 def _op_name(node) -> str:
@@ -108,7 +107,7 @@ def explain(f: Callable, *, backend: str | Callable | None = None, **settings: A
 def _run(f: Callable, backend: str | Callable, settings: dict, args: tuple, kwargs: dict) -> Explanation:
     graphs: list = []
     breaks: list = []
-    settings["backend"] = _recording(backends.lookup(backend)[1], graphs)
+    settings["backend"] = _recording(backends.find(backend), graphs)
     compiled = compiling.compile(f, **settings)
     before = counters.snapshot()
 

@@ -21,6 +21,7 @@ from ...runtime import native, compile_log
 from ..report import data, roofline, timeline
 from ..report.report import Report
 from .api import living
+from .backends import Backend
 from ..graph.graph import Graph, Node, constant_text, describe, evaluate_number
 from ..graph.source_map import sources_of
 from .module import doors_of
@@ -130,7 +131,7 @@ class Gathering:
 
     # -- graphs
 
-    def described(self, graph: Graph, backend: Callable, compiled: Any) -> Iterable[int]:
+    def described(self, graph: Graph, backend: Backend, compiled: Any) -> Iterable[int]:
         """Numbers of the graphs: one, or one for each piece between reads of data."""
         if isinstance(compiled, Pieces):
             for step in compiled.steps:
@@ -139,7 +140,7 @@ class Gathering:
         else:
             yield self.add(graph, backend, compiled)
 
-    def add(self, graph: Graph, backend: Callable, compiled: Any) -> int:
+    def add(self, graph: Graph, backend: Backend, compiled: Any) -> int:
         number = len(self.graphs)
         calls = graph.operations
         place = {node: k for k, node in enumerate(calls)}
@@ -153,11 +154,10 @@ class Gathering:
             symbols_of(graph),
         )
         made.texts["graph.py"] = graph.print_python()
-        ask = getattr(getattr(backend, "func", backend), "describe", None)
-        if ask is None:
+        if backend.describe is None:
             made.note = "The backend says nothing of what it made."
         else:
-            made.programs, texts, made.note = ask(graph, compiled)
+            made.programs, texts, made.note = backend.describe(graph, compiled)
             made.texts.update(texts)
         for p, program in enumerate(made.programs):
             for k, kernel in enumerate(program.kernels):

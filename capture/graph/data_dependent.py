@@ -2,13 +2,14 @@
 
 `item()`, `nonzero()`, `unique()` and the like of a captured tensor are nodes whose target is a `Read`; what they give is an
 unbacked symbol, or tensors with a size that is one. A backend gets the pieces between them, as graphs whose symbols are
-inputs (`in_pieces`); a piece is compiled at its first call, when the values it takes are there. A backend that says
+inputs (`in_pieces`); a piece is compiled at its first call, when the values it takes are there. A backend that
 `takes_reads` gets the graph whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...eager import dtypes, random
 from ...eager.frontend.indexing import nonzero
@@ -20,6 +21,9 @@ from ...runtime.errors import CheckFailed, Unsupported
 from .graph import Graph, Interpreter, Node, Read, bind_symbols, check_read, evaluate_number, leaves, map_args, reads
 from ..shapes.symbolic_shapes import SymFloat, SymInt
 from ..state import native
+
+if TYPE_CHECKING:
+    from ..frontend.backends import Backend
 
 TRIES = 8  # calls in a row whose data is not as the graph assumes, before it is not tried any more
 MOST = 16  # reads in one graph; a loop over more values is better left to Python
@@ -85,9 +89,9 @@ def is_read(node: Node) -> bool:
     return isinstance(node.target, Read) or node.is_getitem and isinstance(node.args[0].target, Read)
 
 
-def in_pieces(graph: Graph, backend: Callable) -> Callable | None:
+def in_pieces(graph: Graph, backend: Backend) -> Callable | None:
     """The callable of a graph with reads; None where the backend takes it whole."""
-    if getattr(getattr(backend, "func", backend), "takes_reads", False) or not any(map(is_read, graph.nodes)):
+    if backend.takes_reads or not any(map(is_read, graph.nodes)):
         return None
     return Pieces(graph, backend)
 
@@ -95,7 +99,7 @@ def in_pieces(graph: Graph, backend: Callable) -> Callable | None:
 class Pieces:
     """Runs the pieces and the reads between them. Nothing that the caller can see is written before the last read."""
 
-    def __init__(self, graph: Graph, backend: Callable):
+    def __init__(self, graph: Graph, backend: Backend):
         self.graph, self.steps, self.refused, run = graph, [], 0, []
         self.needed = set(leaves(graph.output.args))
         for node in graph.calls:
@@ -112,7 +116,7 @@ class Pieces:
         output = graph.output.args[0]
         self.flat = output if type(output) is tuple and all(isinstance(v, Node) for v in output) else None
 
-    def add(self, nodes: list[Node], backend: Callable) -> None:
+    def add(self, nodes: list[Node], backend: Backend) -> None:
         if nodes:
             inside = set(nodes)
             shown = [n for n in nodes if n in self.needed or any(user not in inside for user in n.users)]
@@ -185,7 +189,7 @@ class Reading:
 class Piece:
     """Nodes between two reads as a graph of their own: inputs are earlier values and symbols."""
 
-    def __init__(self, whole: Graph, nodes: list[Node], shown: list[Node], backend: Callable):
+    def __init__(self, whole: Graph, nodes: list[Node], shown: list[Node], backend: Backend):
         self.shown, self.backend, self.compiled = shown, backend, None
         self.graph = whole.like(whole.name)
         inside = set(nodes)

@@ -23,17 +23,16 @@ from .retrace import on_fakes
 STEPS = 3  # products from which one of all rows is made
 
 
-def join_slices(joint: JointGraph) -> bool:
-    """Sums of slices' gradients in the backward; at most one other summand keeps its rounding. Says whether there were
-    any."""
+def join_slices(joint: JointGraph) -> JointGraph | None:
+    """Sums of slices' gradients in the backward; at most one other summand keeps its rounding. None: there were none."""
     graph, found = joint.graph, False
     for node, summands in _sums(graph):
         found = node not in joint.forward and _slices(graph, node, summands) or found
-    return found
+    return joint if found else None
 
 
-def join_products(graph: Graph) -> bool:
-    """Sums of products of a few rows each, and of the sums of these rows, in a graph without composites."""
+def join_products(graph: Graph) -> Graph | None:
+    """Sums of products of a few rows each, and of the sums of these rows, in a graph without composites. None: it has none."""
     sums, stacked = _sums(graph), {}
     found = [_products(graph, node, summands, stacked) for node, summands in sums]
     if stacked:
@@ -41,7 +40,7 @@ def join_products(graph: Graph) -> bool:
         rows = {_in_any_order(parts): made for parts, made in stacked.items()}
         for node, summands in sums:
             _column_sums(graph, node, summands, rows, order)
-    return any(found)
+    return graph if any(found) else None
 
 
 # -- trees of sums

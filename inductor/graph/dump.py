@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from ...capture.graph.graph import Graph
 from ...runtime import log, compile_log
+from ..loops.ir import Program
+from ..pass_manager import Facts
 from .functionalize import FunctionalGraph
 from .joint_graph import JointGraph
 from .partition import Partition
 
 
-def captured(graph: Graph) -> None:
+def captured(graph: Graph, facts: Facts | None = None) -> None:
     if not compile_log.wanted():
         return
     text = graph.print_python()
@@ -22,24 +24,25 @@ def captured(graph: Graph) -> None:
     compile_log.current().text("graph.py", text)
 
 
-def functional(result: FunctionalGraph) -> None:
+def functional(result: FunctionalGraph, facts: Facts) -> None:
     if not compile_log.wanted():
         return
     comments = "".join(f"# {line}\n" for line in result.lines())
     compile_log.current().text("functional.py", comments + result.graph.print_python())
 
 
-def joint(result: JointGraph) -> None:
-    if not compile_log.wanted():
+def joint(result: JointGraph, facts: Facts) -> None:
+    """Where there is a backward; that for all gradients, and no late one."""
+    if facts.late or not result.tangents or not compile_log.wanted():
         return
     text = result.graph.print_python()
     compile_log.current().text("joint.py", text)
     log.channel("joint")(text)
 
 
-def partitioned(pair: Partition) -> None:
+def partitioned(pair: Partition, facts: Facts) -> None:
     """What crosses from forward to backward, and why it may."""
-    if not compile_log.wanted():
+    if facts.late or not compile_log.wanted():
         return
     lines = [
         f"# saved {name}" + (f": input {pair.saved_inputs[name]}" if name in pair.saved_inputs else "") for name in pair.saved
@@ -47,21 +50,26 @@ def partitioned(pair: Partition) -> None:
     compile_log.current().note("\n".join(lines))
 
 
-def final(graph: Graph, name: str) -> None:
+def final(graph: Graph, facts: Facts) -> None:
     if not compile_log.wanted():
         return
-    compile_log.current().text(f"{name}.py", graph.print_python())
+    compile_log.current().text(f"{facts.name}.py", graph.print_python())
 
 
-def loops(name: str, before, after) -> None:
-    """The loop IR of one graph before and after fusion, in one file with that of the other graphs of the compilation."""
+def lowered(program: Program, facts: Facts) -> None:
+    """The loop IR of one graph before fusion, in one file with that of the other graphs of the compilation."""
+    if compile_log.wanted():
+        _append("loops.txt", f"# {facts.name}, before fusion\n{program.text()}\n")
+
+
+def scheduled(program: Program, facts: Facts) -> None:
+    """The same after fusion, and why kernels were fused."""
     if not compile_log.wanted():
         return
-    record = compile_log.current()
-    text = f"# {name}, before fusion\n{before.text()}\n# {name}, after fusion\n{after.text()}\n"
-    record.text("loops.txt", record.texts.get("loops.txt", "") + text)
-    log.channel("loops")(f"{name}, after fusion\n{after.text()}")
-    for kernel in after.kernels if log.enabled("schedule") else ():
+    name, text = facts.name, program.text()
+    _append("loops.txt", f"# {name}, after fusion\n{text}\n")
+    log.channel("loops")(f"{name}, after fusion\n{text}")
+    for kernel in program.kernels if log.enabled("schedule") else ():
         log.channel("schedule")(
             "\n".join(
                 [
@@ -77,15 +85,14 @@ def native(name: str, source: str, program) -> None:
     """The C++ of one graph, and its memory plan and call order."""
     if not compile_log.wanted():
         return
-    record = compile_log.current()
-    record.text("kernels.cpp", record.texts.get("kernels.cpp", "") + f"// {name}\n{source}\n")
+    _append("kernels.cpp", f"// {name}\n{source}\n")
     lines = [f"{name}: {len(program.kernels)} kernels, workspace {program.arena_size} bytes"]
     lines += [f"  call {k}: {kernel.name}" for k, kernel in enumerate(program.kernels)]
     lines += [
         f"  {temp} at byte {offset} of {program.homes.get(temp, 'the workspace')}" for temp, offset in program.arena.items()
     ]
     lines += [f"  {out} takes over {home}" for out, home in program.homes.items() if out not in program.arena]
-    record.text("wrapper.txt", record.texts.get("wrapper.txt", "") + "\n".join(lines) + "\n")
+    _append("wrapper.txt", "\n".join(lines) + "\n")
     log.channel("memory")("\n".join(lines))
 
 
@@ -99,3 +106,8 @@ def triton(name: str, source: str, machine_code: str = "") -> None:
     if machine_code:
         record.text(f"{prefix}kernels.ptx", machine_code)
     log.channel("kernels")(source)
+
+
+def _append(filename: str, text: str) -> None:
+    record = compile_log.current()
+    record.text(filename, record.texts.get(filename, "") + text)

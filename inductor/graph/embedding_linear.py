@@ -21,9 +21,9 @@ LEADING = {OPS["transpose"]: 2, OPS["select"]: 1, OPS["slice"]: 1}  # views and 
 FEWER = 2  # rows looked up per row of the table
 
 
-def look_up_products(graph: Graph) -> bool:
-    """Whether the graph has changed. Sizes decide by their hints: the result is right for all."""
-    return any([_look_up(graph, node) for node in graph.calls if _is_product(node)])
+def look_up_products(graph: Graph) -> Graph | None:
+    """The graph, or None where it has not changed. Sizes decide by their hints: the result is right for all."""
+    return graph if any([_look_up(graph, node) for node in graph.calls if _is_product(node)]) else None
 
 
 def _is_product(node: Node) -> bool:

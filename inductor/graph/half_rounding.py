@@ -18,6 +18,7 @@ from ...eager.tensor import Tensor
 from ...runtime.config import config
 from ..loops.body import is_half
 from .compiler_ops import kept, rounded
+from .joint_graph import JointGraph
 from .retrace import on_fakes
 
 SELECTIONS = ("max", "min", "argmax", "argmin")
@@ -30,6 +31,13 @@ def settle(graph: Graph, own: bool = True, forward: set[Node] | None = None, sav
     for node, (op, users) in choices(graph, own, forward, saved).items():
         mark(graph, node, op, users, forward)
     return graph
+
+
+def settle_joint(joint: JointGraph, saved: Sequence = ()) -> JointGraph:
+    """The same in a joint graph; `saved`: names of what a forward that is compiled already has kept."""
+    settle(joint.graph, True, joint.forward, saved)
+    joint.refresh()
+    return joint
 
 
 def settled_copy(graph: Graph, own: bool) -> Graph:

@@ -18,7 +18,7 @@ from .retrace import Recorder, fresh_fake
 SMALL = 8  # a copy is at most this part of what need not be kept for it
 
 
-def compute_again(joint: JointGraph) -> None:
+def compute_again(joint: JointGraph) -> JointGraph:
     """Rewrite every call whose first output the backward reads and can rebuild."""
     for node in joint.graph.calls:
         if node not in joint.forward or not node.is_op or node.target.again is None or node.tag:
@@ -28,6 +28,7 @@ def compute_again(joint: JointGraph) -> None:
             late = [u for u in outputs[0].users if u not in joint.forward and u.op != "output"]
             if late:
                 rebuild(joint, node, outputs, late)
+    return joint
 
 
 def rebuild(joint: JointGraph, node: Node, outputs: dict[int, Node], late: list[Node]) -> None:

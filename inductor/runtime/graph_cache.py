@@ -32,7 +32,7 @@ from ...runtime import artifact_store, counters, log, native, compile_log, sourc
 from ...runtime.config import config
 from ...runtime.errors import FlambeauError
 from ..graph import schemas
-from .runtime_wrapper import Around, CompiledGraph, Executable, Training
+from .runtime_wrapper import Around, Backward, BackwardSource, CompiledGraph, Executable, Training
 from ..cpp.launch import Compiled, bind
 from ..graph.schemas import KeptFunctional
 
@@ -315,6 +315,7 @@ class Shelf:
         self.graph, self.env, self.driver = graph, graph.env, driver
         self.about = about(graph, inputs, options)
         self.before = (0, 0, 0) if self.env is None else _learned(self.env)
+        self.kept = False  # whether the graph is in the store
 
     @cached_property
     def key(self) -> str:
@@ -339,8 +340,7 @@ class Shelf:
             log.channel("cache")(f"{self.graph.name} is not stored: {reason}")
             return
         write(self.key, data)
-        if training is not None:
-            training.make = self.late(compiled.functional, training.requires, len(compiled.names), training.first)
+        self.kept = True
 
     def learned(self) -> tuple:
         if self.env is None:
@@ -365,6 +365,7 @@ class Shelf:
         if runs[0] is None or trained is not None and runs[1] is None:
             return None
         self.learn(learned)
+        self.kept = True
         decode = Decoder(self.env)
         functional = KeptFunctional(*map(decode, (outline, mutated, outputs, structure)), self.remake)
         constants = [self.graph.constants[name] for name in schemas.constant_names(self.graph)]
@@ -392,28 +393,33 @@ class Shelf:
     def training(
         self, functional: KeptFunctional, first, requires: list, reached: list, steps: list, run: Executable
     ) -> Training:
-        make = self.late(functional, requires, len(functional.outline.names), first)
-        return Training(first, requires, reached, make, steps, {frozenset(reached): (first, run)})
+        needs = tuple(k in requires for k in range(len(functional.outline.names)))
 
-    def late(self, functional: Any, requires: list, inputs: int, first: schemas.Crossing) -> Callable:
-        """Makes the backward of a pattern of gradients that the first backward did not have, and stores it."""
-        needs = tuple(k in requires for k in range(inputs))
+        def by_passes(present: frozenset) -> Backward:
+            return self.driver().late_backward(functional, needs, first, present)
 
-        def make(present: frozenset):
+        return Training(first, requires, reached, steps, {frozenset(reached): (first, run)}, self.late(by_passes))
+
+    def late(self, by_passes: BackwardSource) -> BackwardSource:
+        """Backwards for patterns of gradients that the first backward did not have: from the store, or made by the passes and
+        stored, if the graph itself is."""
+
+        def source(present: frozenset) -> Backward:
+            if not self.kept:
+                return by_passes(present)
             key = hashlib.sha256(f"{self.key} {sorted(present)}".encode()).hexdigest()[:40]
             data = read(key) if usable({}) else None
             run = data and loaded(data[1])
             if run:
                 return Decoder(self.env)(data[0]), run
-            driver = self.driver()
-            made = driver.late_backward(functional, needs, first, present, driver.native)
+            made = by_passes(present)
             try:
                 write(key, (encode(made[0]), executable(made[1])))
             except NotStored as reason:
                 log.channel("cache")(f"a backward is not stored: {reason}")
             return made
 
-        return make
+        return source
 
 
 def _learned(env: ShapeEnv) -> tuple[int, int, int]:

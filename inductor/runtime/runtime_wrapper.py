@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -27,30 +27,52 @@ from ...eager.tensor import Tensor
 from ...runtime import counters, locks
 from ...runtime.dataclass import data
 from ...runtime.errors import CheckFailed, Unsupported
+from ..cpp.launch import Compiled
 from ..graph.schemas import Crossing, Fresh, IsInput, KeptFunctional, Slot, ViewOfInput, ViewOfOutput
 from ..graph.compiler_ops import restride
 
 if TYPE_CHECKING:
     from ..graph.functionalize import FunctionalGraph
 
-Executable = Callable[[list, int, int], list]  # (inputs, seed, base) -> outputs
+
+class Executable(Protocol):
+    """What runs a final graph. overwrites: numbers of the inputs whose bytes a run uses for something else."""
+
+    overwrites: frozenset[int]
+
+    def __call__(self, inputs: list, seed: int, base: int) -> list: ...
+
+
+@data(eq=False)
+class Function:
+    """An executable that is a function."""
+
+    run: Callable[[list, int, int], list]
+    overwrites: frozenset[int] = frozenset()
+
+    def __call__(self, inputs: list, seed: int, base: int) -> list:
+        return self.run(inputs, seed, base)
+
+
+Backward = tuple[Crossing, Executable]
+BackwardSource = Callable[[frozenset], Backward]  # gives the backward for the outputs that receive a gradient
 
 
 @data
 class Training:
     """The backward of one compiled forward: one executable per set of outputs that receive a gradient.
 
-    `requires`: numbers of the inputs that need a gradient; `reached`: inner outputs that can receive one; `make`:
-    compiles the backward of a set of these; `steps`: of each of them, as bits, the eager steps on its way that save something;
-    `shown`: saved results whose bytes the caller sees, or another saved one.
+    `requires`: numbers of the inputs that need a gradient; `reached`: inner outputs that can receive one; `steps`: of each of
+    them, as bits, the eager steps on its way that save something; `made`: the backwards there are, the one for all of `reached`
+    among them; `source`: is asked for others; `shown`: saved results whose bytes the caller sees, or another saved one.
     """
 
     first: Crossing
     requires: list[int]
     reached: list[int]
-    make: Callable[[frozenset], tuple[Crossing, Executable]]
     steps: Sequence[int]
-    made: dict[frozenset, tuple[Crossing, Executable]] = field(default_factory=dict)
+    made: dict[frozenset, Backward]
+    source: BackwardSource
     keep_inputs: bool = False
     shown: frozenset | None = None
     lock: Any = field(default_factory=locks.fresh)
@@ -77,12 +99,12 @@ class Training:
             if any(np.may_share_memory(a, b) for b in (*seen, *(x for n, x in arrays.items() if n != name)))
         )
 
-    def backward(self, present: frozenset) -> tuple[Crossing, Executable]:
+    def backward(self, present: frozenset) -> Backward:
         found = self.made.get(present)
         if found is None:
             with self.lock:
                 if present not in self.made:
-                    self.made[present] = self.make(present)
+                    self.made[present] = self.source(present)
                 found = self.made[present]
         return found
 
@@ -103,7 +125,7 @@ class Way:
     __slots__ = ("part", "run", "overwrites", "saved", "grads", "tangents", "found", "plain")
 
     def __init__(self, training: Training, part: Crossing, run: Executable):
-        self.part, self.run, self.overwrites = part, native_of(run), tuple(getattr(run, "overwrites", ()))
+        self.part, self.run, self.overwrites = part, native_of(run), tuple(run.overwrites)
         self.plain = not part.sizes and not training.numbers
         self.saved = [training.tensors.index(name) for name in part.saved] if self.plain else []
         self.grads = [training.reached.index(k) for k in part.tangents]
@@ -115,7 +137,7 @@ class Way:
 
 def native_of(run: Executable) -> Executable:
     """Its launcher, where that is all it calls."""
-    return getattr(run, "launcher", None) or run
+    return run.launcher if isinstance(run, Compiled) else run
 
 
 class Around:
@@ -127,7 +149,7 @@ class Around:
         self, run: Executable | None, places: Sequence[tuple[bool, int]], views: Sequence[ViewOfInput | ViewOfOutput] = ()
     ):
         self.run, self.places, self.views = run, tuple(places), tuple(views)
-        self.overwrites = getattr(run, "overwrites", frozenset())
+        self.overwrites = frozenset() if run is None else run.overwrites
 
     def __call__(self, given: list, seed: int, base: int) -> list:
         values = () if self.run is None else self.run(given, seed, base)
@@ -141,7 +163,7 @@ def views_of(run: Executable) -> tuple[tuple[int, tuple], ...]:
     each step)."""
     return tuple(
         (-2 - view.index if isinstance(view, ViewOfInput) else view.index, tuple((step.op, step.args) for step in view.chain))
-        for view in getattr(run, "views", ())
+        for view in (run.views if isinstance(run, Around) else ())
     )
 
 
@@ -197,7 +219,9 @@ class CompiledGraph:
         """(inputs, seed, base) -> outputs without Python in between, where a call is nothing but a launch, with a node on its
         results; else None.
         """
-        return getattr(self.forward, "launcher", None) if self.plain else self.passage
+        if not self.plain:
+            return self.passage
+        return self.forward.launcher if isinstance(self.forward, Compiled) else None
 
     def attach(self, inputs: list, values: list, seed: int, base: int) -> list:
         """The forward's results with a node on them; these are all that the program sees."""

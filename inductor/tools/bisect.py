@@ -15,16 +15,20 @@ from typing import Any
 
 import numpy as np
 
+from ...capture.frontend.backends import Backend
 from ...capture.graph.graph import Graph, Node, bind_symbols, evaluate_number
 from ...eager import dtypes
 from ...eager.state import recording
 from ...eager.tensor import Tensor
 from ...runtime import toolchain
 from ...runtime.errors import CheckFailed, Unsupported
-from .. import driver
+from .. import driver, targets
 from . import repro, minifier
+from ..pass_manager import Facts, Target
 from ..runtime import compare_stages
+from ..runtime.runtime_wrapper import Executable, Function
 from ..graph import verify
+from ..graph.decompose import decompose
 from ..loops.body import Buffer
 from ..cpp.codegen import generate
 from ..cpp.wrapper import load
@@ -78,16 +82,15 @@ class Found(BaseException):
         self.finding = finding
 
 
-class Comparing:
+class Comparing(Backend):
     """The default backend, which compares all stages of each graph on the inputs of its first `calls` calls, and raises
     `Found` where one differs."""
 
-    takes_options = True
-
     def __init__(self, calls: int = 1):
+        super().__init__("inductor", self.compared, takes_options=True)
         self.calls, self.graphs = calls, 0
 
-    def __call__(self, graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
+    def compared(self, graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
         self.graphs += 1
         finding = examine(graph, list(example_inputs))
         if finding is not None:
@@ -130,7 +133,7 @@ def first_difference(graph: Graph, inputs: list) -> tuple[Finding, Call, dict] |
     functional, constants = driver.functional_of(graph)
     everything = [*inputs, *constants]
     runs = {"functional": compare_stages.functional_run(functional, constants)}
-    for name, target in driver.targets_until(driver.native).items():
+    for name, target in targets.stages_until(targets.CPP).items():
         runs[name] = lambda *given, target=target: driver.assemble(functional, everything, constants, target)(*given)
     expected = compare_stages.observe(compare_stages.captured_run(graph), inputs)
     for name, run in runs.items():
@@ -163,7 +166,7 @@ def in_graphs(functional: FunctionalGraph, inputs: list, name: str, problem: str
     """The first node whose value is not that of the node of the same name in the functional graph."""
     node = None
     if name == "decomposed":
-        final = driver.decompose(functional.graph)
+        final = decompose(functional.graph)
         known, made = (repro.every_value(each, inputs, 0, 0) for each in (functional.graph, final))
         node = next((n for n in final.calls if n.name in known and verify.differs(known[n.name], made[n.name])), None)
     return Finding(
@@ -192,19 +195,19 @@ class Call:
     base: int
 
 
-def recorder(calls: list[Call]) -> Callable:
+def recorder(calls: list[Call]) -> Target:
     """A target that runs final graphs by eager and notes the calls."""
 
-    def target(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Callable:
-        run = driver.interpreted(graph, name)
+    def emit(graph: Graph, facts: Facts) -> Executable:
+        run = targets.interpreted(graph, facts)
 
         def call(inputs, seed, base):
-            calls.append(Call(graph, name, as_claimed(graph, inputs), seed, base))
+            calls.append(Call(graph, facts.name, as_claimed(graph, inputs), seed, base))
             return run(inputs, seed, base)
 
-        return call
+        return Function(call)
 
-    return target
+    return replace(targets.INTERPRETED, emit=emit)
 
 
 def as_claimed(graph: Graph, inputs: Sequence) -> tuple:

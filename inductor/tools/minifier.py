@@ -53,7 +53,7 @@ def code_differs(graph: Graph, inputs: Sequence, seed: int, base: int) -> str | 
     """How the C++ of a graph as it stands differs from eager."""
     with recording(False):
         expected = Interpreter(graph).run(*map(compare_stages.own_copy_of, inputs), seed=seed, base=base)
-        run, given = driver.native(graph, "forward"), [compare_stages.own_copy_of(x) for x in inputs]
+        run, given = driver.executable(graph), [compare_stages.own_copy_of(x) for x in inputs]
         repro.dirty(repro.flat(expected))
         actual = run(given, seed, base)
     return differs(repro.flat(expected), list(actual))

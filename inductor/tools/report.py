@@ -10,19 +10,21 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...capture.shapes.expr import Expr, ExprLike
 from ...capture.graph.graph import Graph, Node
 from ...runtime import compile_log
-from ...runtime.kernel_calls import TRANSPOSED, Job, is_native
+from ...runtime.kernel_calls import TRANSPOSED, Job
 from ...runtime.config import config
 from ...runtime.errors import FlambeauError
 from ...capture.report import data, timeline
-from .. import driver
+from .. import driver, targets
+from ..given_outputs import around_outputs, divided
 from ..graph import dump
-from ..runtime.runtime_wrapper import Around, CompiledGraph
+from ..pass_manager import Facts, Target
+from ..runtime.runtime_wrapper import Around, CompiledGraph, Executable, Function
 from ..loops.body import Buffer
 from ..cpp.codegen import Writer
 from ..cpp.launch import Compiled
@@ -54,25 +56,23 @@ class Sketch:
         return self.number(buffer.extent()) * buffer.dtype.itemsize
 
 
-def cpp(graph: Graph, name: str, writes: tuple, donated: frozenset) -> tuple:
-    program = driver.loop_program(graph, name, writes, donated)
+def cpp(program: Program, facts: Facts) -> tuple:
     writer = Writer(program)
-    dump.native(name, writer.generate().text, program)
-    return program, writer.printed, writer.called
+    dump.native(facts.name, writer.generate().text, program)
+    return writer.printed, writer.called
 
 
 @dataclass(frozen=True)
 class Language:
-    """Kernels of one kind: `draft` gives (program, functions, which one a kernel calls); `takes`, `opens`: as of targets;
+    """Kernels of one kind: `draft` gives (functions, which one a kernel calls) of a program; `target`: whose programs these are;
     untimed: why there are no times."""
 
-    draft: Callable
-    takes: Callable
+    draft: Callable[[Program, Facts], tuple]
+    target: Target
     untimed: str = ""
-    opens: Callable | None = None
 
 
-CPP = Language(cpp, is_native)
+CPP = Language(cpp, targets.CPP)
 
 
 def describe(graph: Graph, compiled: Any, language: Language = CPP) -> tuple[list[data.Program], dict[str, str], str]:
@@ -100,21 +100,22 @@ def passes(graph: Graph, language: Language) -> tuple[list[Sketch], CompiledGrap
     found: list[Sketch] = []
     hints = {} if graph.env is None else graph.env.examples()
 
-    def target(final: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()):
+    def emit(final: Graph, facts: Facts) -> Executable:
         results = frozenset(n for n in final.output.args[0][:inner] if isinstance(n, Node))
-        positions = frozenset(k for k, n in enumerate(driver.divided(final)[1]) if n in results)
+        positions = frozenset(k for k, n in enumerate(divided(final)[1]) if n in results)
 
-        def build(computed: Graph, pairs: tuple):
-            found.append(Sketch(name, computed, *language.draft(computed, name, pairs, donated), hints, positions))
-            return lambda *_: []
+        def build(computed: Graph, writes: tuple) -> Executable:
+            inner_facts = replace(facts, target=language.target, writes=writes)
+            program = driver.loop_program(computed, inner_facts)
+            found.append(Sketch(facts.name, computed, program, *language.draft(program, inner_facts), hints, positions))
+            return Function(lambda *_: [])
 
-        return driver.around_outputs(final, build, writes)
+        return around_outputs(final, build, facts.writes)
 
-    target.takes, target.opens = language.takes, language.opens
+    target = replace(language.target, emit=emit, phases=())
     with graph.env.sealed() if graph.env is not None else contextlib.nullcontext():
         functional, constants = driver.functional_of(graph)
         inner = len(functional.graph.output.args[0])
-        dump.functional(functional)
         values = [*(n.value for n in graph.inputs), *constants]  # the captured ones know which gradients are wanted
         return found, driver.assemble(functional, values, constants, target)
 

@@ -21,7 +21,7 @@ from ...eager.op.op import Op
 from ...eager.state import recording
 from ...eager.tensor import Tensor, fake_tensor
 from ...runtime.config import config
-from .. import driver
+from .. import driver, targets
 from ..graph.decompose import decompose
 from ..runtime.compare_stages import compare, observe, own_copy_of
 from ..graph.retrace import Recorder, fresh_fake
@@ -71,11 +71,11 @@ RAISES = "it raises "
 
 def difference(graph: Graph, inputs: Sequence, loops: bool = False) -> str | None:
     """How what a graph's C++ (or its loop IR) gives differs from what eager gives, in words. What eager refuses is raised."""
-    target = driver.loops if loops else driver.native
+    target = targets.LOOPS if loops else targets.CPP
     with recording(False):
         expected = Interpreter(graph).run(*map(own_copy_of, inputs), seed=SEED, base=BASE)
         try:
-            run, given = target(decompose(graph), "forward"), [own_copy_of(x) for x in inputs]
+            run, given = driver.executable(decompose(graph), target), [own_copy_of(x) for x in inputs]
             dirty(flat(expected))
             actual = run(given, SEED, BASE)
         except Exception as error:
@@ -95,7 +95,7 @@ def whole_difference(graph: Graph, inputs: Sequence) -> str | None:
     """The same for all passes from the captured graph on, gradients included."""
     expected = observe(lambda *given: Interpreter(graph).run(*given), inputs)
     try:
-        return compare(expected, observe(driver.compile_graph(graph, inputs, {}, driver.native), inputs))
+        return compare(expected, observe(driver.compile_graph(graph, inputs), inputs))
     except Exception as error:
         return raised(error)
 

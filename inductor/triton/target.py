@@ -8,20 +8,21 @@ Composites are opened; a call that no kernel can do well runs eagerly between la
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ...capture.frontend.backends import Backend
 from ...capture.graph.graph import Graph
 from ...eager.tensor import Tensor
 from ...runtime import compile_log
 from ...runtime.kernel_calls import Conv
-from ...runtime.config import config
 from ...runtime.errors import BackendError
-from .. import driver
+from .. import driver, targets
 from ..graph import dump
+from ..pass_manager import Facts, Pass, Phase, Target
 from ..runtime.runtime_wrapper import Around, CompiledGraph, Executable
 from ..schedule.reinplace import write_inputs
 from ..loops.ir import Program
-from ..loops.lower import lower
 from ..schedule.memory_planning import plan
 from ..schedule.scheduler import schedule
 from ..schedule.split_reduction import Parallel
@@ -48,30 +49,28 @@ def opens(op: Any, args: tuple) -> bool:
     return draws and op.draws(*args) > 0
 
 
-def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Program:
-    record = compile_log.current()
-    with record.stage("lower"):
-        lowered = lower(graph, name, takes)
-    with record.stage("schedule"):
-        program = plan(write_inputs(draw_inside(schedule(lowered, GPU)), writes), donated)
-    dump.loops(name, lowered, program)
-    if config.verify:
-        program.verify()
-    return program
+SCHEDULE = Phase(  # in place of the driver's: other loops, and each kernel writes one place
+    "schedule",
+    (
+        Pass("schedule", lambda program, facts: schedule(program, GPU)),
+        Pass("draw inside", lambda program, facts: draw_inside(program)),
+        Pass("write inputs", lambda program, facts: write_inputs(program, facts.writes)),
+        Pass("plan memory", lambda program, facts: plan(program, facts.donated)),
+    ),
+    dump=dump.scheduled,
+    check=lambda program: program.verify(),
+)
+PHASES = (driver.LOWER, SCHEDULE)
 
 
-def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
+def interpreted(program: Program, facts: Facts) -> Executable:
     """Kernels in triton's interpreter."""
-
-    def build(computed: Graph, pairs: tuple) -> Executable:
-        made = noted(Interpreted(loop_program(computed, name, pairs, donated)), name)
-        dump.triton(name, made.source)
-        return made
-
-    return driver.around_outputs(graph, build, writes)
+    made = noted(Interpreted(program), facts.name)
+    dump.triton(facts.name, made.source)
+    return made
 
 
-interpreted.takes, interpreted.opens = takes, opens
+INTERPRETED = Target("triton's interpreter", interpreted, opens, takes, PHASES)
 
 
 def noted(made: Any, name: str) -> Any:
@@ -81,37 +80,33 @@ def noted(made: Any, name: str) -> Any:
     return made
 
 
-def on_device(place: Any) -> driver.Target:
+def on_device(place: Any) -> Target:
     """Kernels that a GPU runs."""
 
-    def target(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
-        def build(computed: Graph, pairs: tuple) -> Executable:
-            made = noted(OnDevice(loop_program(computed, name, pairs, donated), place), name)
-            dump.triton(name, made.source)
-            return made
+    def emit(program: Program, facts: Facts) -> Executable:
+        made = noted(OnDevice(program, place), facts.name)
+        dump.triton(facts.name, made.source)
+        return made
 
-        return driver.around_outputs(graph, build, writes)
-
-    target.takes, target.opens = takes, opens
-    return target
+    return Target("triton", emit, opens, takes, PHASES)
 
 
-def dry(capability: int) -> driver.Target:
+def dry(capability: int) -> Target:
     """Kernels compiled for a chip that need not be there, and dumped; the calls are run by generated C++."""
 
-    def target(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
-        def build(computed: Graph, pairs: tuple) -> None:
-            program = loop_program(computed, name, pairs, donated)
-            generated = generate(program)
-            made = aot.compile_program(program, capability, generated=generated)
-            compile_log.current().note(f"{name}: {len(made)} launches of Triton kernels for sm_{capability}")
-            dump.triton(name, generated.text, "\n".join(dict.fromkeys(binary.ptx for binary in made)))
+    def compiled(program: Program, facts: Facts) -> None:
+        generated = generate(program)
+        made = aot.compile_program(program, capability, generated=generated)
+        compile_log.current().note(f"{facts.name}: {len(made)} launches of Triton kernels for sm_{capability}")
+        dump.triton(facts.name, generated.text, "\n".join(dict.fromkeys(binary.ptx for binary in made)))
 
-        driver.around_outputs(graph, build, writes)
-        return driver.native(graph, name, writes, donated)
+    shown = Target("triton, compiled alone", compiled, takes=takes, phases=PHASES)
 
-    target.takes = takes
-    return target
+    def emit(graph: Graph, facts: Facts) -> Executable:
+        driver.emit(graph, replace(facts, target=shown))
+        return driver.emit(graph, replace(facts, target=targets.CPP))
+
+    return Target("triton dry run", emit, takes=takes, phases=())
 
 
 def place_of(inputs: Sequence, replay: bool, tunes: bool = False) -> Place | None:
@@ -137,14 +132,14 @@ def triton_backend(graph: Graph, example_inputs: Sequence, options: dict | None 
         return driver.compile_graph(graph, example_inputs, options, dry(capability))
     tunes = mode in TUNED or bool((options or {}).get("max_autotune"))
     place = place_of(example_inputs, mode in REPLAYED, tunes)
-    return driver.compile_graph(graph, example_inputs, options, interpreted if place is None else on_device(place))
+    return driver.compile_graph(graph, example_inputs, options, INTERPRETED if place is None else on_device(place))
 
 
 def describe(graph: Graph, compiled: Callable) -> tuple:
     """What a report tells of a graph that this backend compiled."""
     from ..tools import report
 
-    language = report.Language(drafted, takes, "Triton kernels are not timed for reports.", opens)
+    language = report.Language(drafted, INTERPRETED, "Triton kernels are not timed for reports.")
     programs, texts, note = report.describe(graph, compiled, language)
     tuned = tuned_text(compiled)
     if tuned:
@@ -172,13 +167,11 @@ def report_runs(compiled: Any) -> list:
     return [run.run if isinstance(run, Around) else run for run in found]
 
 
-def drafted(graph: Graph, name: str, writes: tuple, donated: frozenset) -> tuple:
-    """The program, its functions, and which one a kernel launches, once more."""
-    program = loop_program(graph, name, writes, donated)
+def drafted(program: Program, facts: Facts) -> tuple:
+    """The functions of a program's code, and which one a kernel launches."""
     writer = Writer(program)
-    dump.triton(name, writer.generate().text)
-    return program, list(zip(writer.functions.values(), writer.printed)), writer.called
+    dump.triton(facts.name, writer.generate().text)
+    return list(zip(writer.functions.values(), writer.printed)), writer.called
 
 
-triton_backend.describe = describe
-triton_backend.takes_options = triton_backend.takes_mode = True
+TRITON = Backend("triton", triton_backend, takes_options=True, takes_mode=True, describe=describe)

@@ -37,6 +37,7 @@ WATCHED = tuple(
         "runtime/locks.py",
         "runtime/compile_log.py",
         "inductor/driver.py",
+        "inductor/pass_manager.py",
         "inductor/graph/joint_graph.py",
         "inductor/graph/retrace.py",
     )

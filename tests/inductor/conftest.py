@@ -20,5 +20,5 @@ def store(tmp_path):
 def passes(monkeypatch):
     runs = []
     compile_graph = driver.compile_graph
-    monkeypatch.setattr(driver, "compile_graph", lambda *args: runs.append(args) or compile_graph(*args))
+    monkeypatch.setattr(driver, "compile_graph", lambda *args, **named: runs.append(args) or compile_graph(*args, **named))
     return runs

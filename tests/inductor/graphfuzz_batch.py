@@ -18,7 +18,8 @@ import flambeau
 from flambeau import compiler
 from flambeau.eager.state import recording
 from flambeau.eager.tensor import Tensor
-from flambeau.inductor import driver
+from flambeau.inductor import driver, targets
+from flambeau.inductor.pass_manager import Target
 from flambeau.inductor.loops.body import Buffer
 from flambeau.inductor.cpp import codegen, cpp_text, wrapper
 from flambeau.inductor.loops.interpreter import run as run_program
@@ -80,7 +81,7 @@ class Twin:
     def looped(self, inputs, seed, base):
         with recording(False):
             values = run_program(self.program, inputs, {"seed": seed, "base": base})
-        return [driver.as_tensor(v) if k is None else inputs[k] for k, v in zip(self.own, values)]
+        return [targets.as_tensor(v) if k is None else inputs[k] for k, v in zip(self.own, values)]
 
 
 def unless_refused(run, *given):
@@ -102,15 +103,11 @@ class Unit:
         self.twins, self.texts, self.refused = [], [], {}
 
     def backend(self, graph, inputs, options=None):
-        return driver.compile_graph(graph, inputs, options, self.target)
+        return driver.compile_graph(graph, inputs, options, Target("twin", self.emit))
 
-    def target(self, graph, name, writes=(), donated=frozenset()):
-        def build(computed, pairs):
-            twin = Twin(driver.loop_program(computed, name, pairs, donated), name)
-            self.twins.append(twin)
-            return twin
-
-        return driver.around_outputs(graph, build, writes)
+    def emit(self, program, facts):
+        self.twins.append(Twin(program, facts.name))
+        return self.twins[-1]
 
     def build(self, plain):
         """Native code for all graphs; `plain`: as users get it, else quickly made: nothing is inlined."""

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from flambeau.eager import random
-from flambeau.inductor import driver
+from flambeau.inductor import debug_backends, driver, targets
+from flambeau.inductor.pass_manager import Target
+from flambeau.inductor.runtime.runtime_wrapper import Function
 from flambeau.runtime import compile_log
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import CheckFailed, InternalError
@@ -64,13 +66,13 @@ def test_stages_that_agree_pass():
         return (ops.softmax(y, 1),)
 
     args = tensor(3, 4), leaf(4)
-    run = driver.compile_graph(capture(f, *args), list(args), {"verify": True}, driver.loops)
+    run = driver.compile_graph(capture(f, *args), list(args), {"verify": True}, targets.LOOPS)
     assert run(*args)[0].requires_grad
 
     def g(x, w):
         return ops.exp(ops.mul(x, w)), ops.dropout(w, 0.5)[0]
 
-    driver.compile_graph(capture(g, *args), list(args), {"verify": True}, driver.loops)
+    driver.compile_graph(capture(g, *args), list(args), {"verify": True}, targets.LOOPS)
 
 
 def test_the_first_stage_that_differs_is_named(monkeypatch):
@@ -82,8 +84,8 @@ def test_the_first_stage_that_differs_is_named(monkeypatch):
     for node in graph.calls:
         node.stack = (("m.py", 3, "y = exp(sin(x))", "f"),)
 
-    def wrong(graph, name, *rest):
-        right = driver.interpreted(graph, name)
+    def wrong(graph, facts):
+        right = targets.interpreted(graph, facts)
 
         def run(inputs, seed, base):
             values = right(inputs, seed, base)
@@ -92,10 +94,10 @@ def test_the_first_stage_that_differs_is_named(monkeypatch):
                     values[k] = ops.add(values[k], 0.5)
             return values
 
-        return run
+        return Function(run)
 
     with pytest.raises(InternalError) as error:
-        driver.compile_graph(graph, list(args), {"verify": True}, wrong)
+        driver.compile_graph(graph, list(args), {"verify": True}, Target("wrong", wrong, phases=()))
     assert "stage 'compiled' differs" in str(error.value) and "first differing node sin (sin, m.py:3)" in str(error.value)
 
 
@@ -107,7 +109,7 @@ def test_every_stage_leaves_its_text(tmp_path):
 
     args = tensor(3, 4), leaf(4)
     with config.patch(dump=str(tmp_path)), compile_log.active(compile_log.begin("f")) as record:
-        driver.loops_backend(capture(f, *args), list(args))
+        debug_backends.loops(capture(f, *args), list(args))
     folder = tmp_path / record.ident
     written = {p.name for p in folder.iterdir()}
     assert {"graph.py", "functional.py", "joint.py", "forward.py", "backward.py", "loops.txt"} <= written

@@ -161,7 +161,7 @@ def test_compiled_code_writes_in_place_too(backend):
     if toolchain.compiler() is None:
         pytest.skip("no C++ compiler")
     with config.patch(verify=True):
-        run = driver.BACKENDS[backend](capture(step, tensor(30, 4), tensor(30, 4), tensor(30, 4)), [tensor(30, 4)] * 3)
+        run = driver.compile_graph(capture(step, tensor(30, 4), tensor(30, 4), tensor(30, 4)), [tensor(30, 4)] * 3)
     p, g, m = tensor(30, 4), tensor(30, 4, seed=1), tensor(30, 4, seed=2)
     expected_m = m._array * 0.9 + g._array
     expected_p = p._array - 0.1 * expected_m

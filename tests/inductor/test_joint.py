@@ -255,7 +255,7 @@ def test_a_backward_that_needs_a_late_guard_runs_the_recorded_forward():
         with run.functional.graph.env.sealed():
             raise Unsupported("late guard", "s0 < 5")
 
-    run.training.make = late
+    run.training.source = late
     before = counters.snapshot()["fallbacks"].get("backward: late guard", 0)
     expected, actual = gradients(three_heads, make(), (1,)), gradients(run, make(), (1,))
     assert differs(list(expected), list(actual)) is None

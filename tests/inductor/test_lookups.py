@@ -127,7 +127,7 @@ def test_symbolic_sizes():
 
 def test_a_place_outside_of_the_table():
     """The call is eager's then, which tells it."""
-    f = driver.inductor_backend(capture(WHOLE["steps first"], *inputs()()), list(inputs()()))
+    f = driver.compile_graph(capture(WHOLE["steps first"], *inputs()()), list(inputs()()))
     table, _, w, b = inputs()()
     with pytest.raises(CheckFailed, match="index out of range"):
         f(table, places(3, 6, high=9), w, b)

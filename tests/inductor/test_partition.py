@@ -107,7 +107,7 @@ def test_a_tagged_region_is_computed_again():
 
 
 def test_tagged_regions_give_the_same_gradients():
-    from flambeau.inductor import driver
+    from flambeau.inductor import debug_backends
     from flambeau.inductor.graph.verify import differs
 
     from .tools import show
@@ -120,7 +120,7 @@ def test_tagged_regions_give_the_same_gradients():
     graph = capture(f, *make())
     for node in graph.calls[1:4]:
         node.tag = "checkpoint 0"
-    run = driver.aot_eager_backend(graph, list(make()))
+    run = debug_backends.aot_eager(graph, list(make()))
     expected, actual = show(f, make), show(run, make)
     assert differs(list(expected[0]), list(actual[0])) is None and differs(expected[2], actual[2]) is None
 

@@ -11,6 +11,7 @@ from flambeau.inductor.graph.functionalize import functionalize
 from flambeau.inductor.graph.partition import partition
 from flambeau.inductor.graph.passes import tidy
 from flambeau.inductor.graph.accumulated_gradients import join_products
+from flambeau.inductor.pass_manager import Facts, run_phase
 
 from .tools import capture, check, compiled, dtypes, leaf, ops, tensor
 
@@ -18,7 +19,7 @@ from .tools import capture, check, compiled, dtypes, leaf, ops, tensor
 def backward_ops(f, *args, dynamic=False):
     """How often each op stands in the final backward of f."""
     functional = functionalize(capture(f, *args, dynamic=dynamic))
-    joint = driver.joint_of(functional, tuple(getattr(x, "requires_grad", False) for x in args))
+    joint = run_phase(driver.JOINT, functional, Facts(requires=tuple(getattr(x, "requires_grad", False) for x in args)))
     graph = decompose(partition(joint).backward)
     tidy(graph, across_grad=True)
     if join_products(graph):

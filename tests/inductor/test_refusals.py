@@ -20,6 +20,7 @@ from flambeau.runtime.errors import CheckFailed
 
 from ..test_ops_compiled import MORE
 from ..test_ops import samples
+from .tools import BACKENDS
 
 t = flambeau.tensor
 ones, rows = flambeau.ones, lambda *sizes: flambeau.arange(float(np.prod(sizes))).reshape(*sizes)
@@ -205,7 +206,7 @@ def telling(name, failed):
     """A backend whose calls put the checks that fail into a list."""
 
     def backend(graph, inputs):
-        run = driver.BACKENDS[name](graph, inputs)
+        run = BACKENDS[name](graph, inputs)
 
         def call(*given):
             try:

@@ -8,11 +8,18 @@ from flambeau.capture.shapes.symbolic_shapes import ShapeEnv
 from flambeau.eager import dtypes, random
 from flambeau.eager.state import recording
 from flambeau.eager.tensor import Tensor, fake_tensor
-from flambeau.inductor import driver
+from flambeau.inductor import debug_backends, driver
 from flambeau.inductor.runtime.compare_stages import gradients_of, tensors_in
 from flambeau.inductor.graph.retrace import Recorder
 from flambeau.inductor.graph.verify import differs
 from flambeau.runtime.config import config
+
+BACKENDS = {
+    "aot_eager": debug_backends.aot_eager,
+    "eager": debug_backends.eager,
+    "inductor": driver.compile_graph,
+    "loops": debug_backends.loops,
+}
 
 __all__ = ["ops", "capture", "check", "compiled", "tensor", "leaf", "computed", "no_grad", "Tensor", "dtypes"]
 
@@ -80,7 +87,7 @@ def capture(fn, *args, dynamic=False):
 
 def compiled(fn, *args, backend="aot_eager", dynamic=False, options=None):
     with config.patch(verify=True):
-        return driver.BACKENDS[backend](capture(fn, *args, dynamic=dynamic), list(args), options)
+        return BACKENDS[backend](capture(fn, *args, dynamic=dynamic), list(args), options)
 
 
 def alias_pattern(result, inputs):

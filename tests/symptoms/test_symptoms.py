@@ -13,7 +13,7 @@ import warnings
 import pytest
 
 from flambeau.compiler import report, set_stance
-from flambeau.inductor import driver
+from flambeau.inductor import targets
 from flambeau.runtime.config import config
 
 FOLDER = pathlib.Path(__file__).parent / "programs"
@@ -37,7 +37,7 @@ def diagnosis(name):
     """What the user sees, and what the report finds."""
     module, lines = load(name), [f"# {name}"]
     lines.append(f"# {module.__doc__}")
-    driver._told.clear()
+    targets._told.clear()
     with warnings.catch_warnings(record=True) as seen, config.patch(verify=False):
         warnings.simplefilter("always")
         try:

@@ -130,7 +130,7 @@ def test_inputs_are_not_touched(stub, tuning):
 def test_modes_ask_for_it(monkeypatch):
     asked = []
     monkeypatch.setattr(target, "place_of", lambda inputs, replay, tunes: asked.append((replay, tunes)))
-    monkeypatch.setattr(driver, "compile_graph", lambda *args: lambda *inputs: list(inputs))
+    monkeypatch.setattr(driver, "compile_graph", lambda *args, **named: lambda *inputs: list(inputs))
     for mode, options in (
         (None, None),
         ("reduce-overhead", None),

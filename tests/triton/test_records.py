@@ -34,7 +34,7 @@ def test_interpreted_equals_eager(record, dynamic, make):
     wanted_inputs, inputs = program.inputs(gradients), program.inputs(gradients)
     wanted, wanted_grads = run(program.call, wanted_inputs, gradients)
     compiler.reset()
-    compiled = flambeau.compile(program.call, dynamic=dynamic, backend=target.triton_backend)
+    compiled = flambeau.compile(program.call, dynamic=dynamic, backend=target.TRITON)
     with config.patch(strict=True):
         actual, grads = run(compiled, inputs, gradients)
     seen = compiler.counters()
