@@ -96,11 +96,13 @@ class Input:
 
 @dataclass
 class Symbol:
-    """A size or number that may differ from call to call; `places`: where it is read; `hint`: at the first call."""
+    """A size or number that may differ from call to call; `places`: where it is read; `hint`: at the first call; `takes`: the
+    values for which this code runs, where its guards say it of this symbol alone."""
 
     name: str
     places: str
     hint: str
+    takes: str = ""
 
 
 @dataclass

@@ -62,7 +62,9 @@ def sections(report: Facts) -> Iterator[Section]:
             yield Section(f"{graph.name}: {graph.note}")
         if graph.symbols:
             yield Section(
-                f"Symbols of {graph.name}", ("", "read from", "first call"), [(s.name, s.places, s.hint) for s in graph.symbols]
+                f"Symbols of {graph.name}",
+                ("", "read from", "first call", "code for"),
+                [(s.name, s.places, s.hint, s.takes) for s in graph.symbols],
             )
     yield memory_section(report)
     yield Section("Compile time", ("stage", "time", "share"), stages(report))

@@ -52,9 +52,9 @@ def drawn_answer(op: str, e: Expr, bounds: Bounds, facts: Sequence[Fact], seen: 
     first = [seen] if seen and e.free_names() <= seen.keys() else []
     for values in itertools.chain(first, _drawn(sorted(e.free_atoms(), key=lambda a: a.key), bounds)):
         try:
-            if not all(_meets(o, f.evaluate(values)) for o, f in facts):
+            if not all(meets(o, f.evaluate(values)) for o, f in facts):
                 continue
-            answer = _meets(op, e.evaluate(values))
+            answer = meets(op, e.evaluate(values))
         except ZeroDivisionError:
             continue
         if found is not None and answer != found:
@@ -63,7 +63,8 @@ def drawn_answer(op: str, e: Expr, bounds: Bounds, facts: Sequence[Fact], seen: 
     return found
 
 
-def _meets(op: str, value: int) -> bool:
+def meets(op: str, value: int) -> bool:
+    """Whether `value op 0`."""
     return value >= 0 if op == ">=" else (value == 0) == (op == "==")
 
 
@@ -100,21 +101,22 @@ def _case_holds(e: Expr, bounds: Bounds, mapping: Mapping[str, Expr], facts: Seq
         return True
     if any(op == ">=" and bounds.nonnegative(e - fact.substitute(mapping)) for op, fact in facts):
         return True
-    if not _polynomial(e) or drawn_answer(">=", e, bounds, ()) is not True:
+    if not polynomial(e) or drawn_answer(">=", e, bounds, ()) is not True:
         return False
     from . import sympy_bridge
 
     return sympy_bridge.nonnegative(e, bounds)
 
 
-def _polynomial(e: Expr) -> bool:
+def polynomial(e: Expr) -> bool:
+    """Whether there are no divisions or extremes in it."""
     return all(atom.op == "var" for m, _ in e.terms for atom, _power in m)
 
 
 def cases(e: Expr, bounds: Bounds) -> list[tuple[dict[str, Expr], Bounds]] | None:
     """(what variables are in this case, the bounds of what they are made of); with v = L*k + r all divisions by numbers leave
     e. None where there are too many."""
-    periods = {atom: period for atom in e.free_atoms() if (period := _period(e, atom)) > 1}
+    periods = {atom: period for atom in e.free_atoms() if (period := period_of(e, atom)) > 1}
     if math.prod(periods.values()) > MOST_CASES:
         return None
     made = []
@@ -133,14 +135,14 @@ def cases(e: Expr, bounds: Bounds) -> list[tuple[dict[str, Expr], Bounds]] | Non
     return made
 
 
-def _period(e: Expr, variable: Atom) -> int:
+def period_of(e: Expr, variable: Atom) -> int:
     """The least number that all divisions of something with this variable divide."""
     found = 1
     for m, _ in e.terms:
         for atom, _power in m:
             if atom.op == "var" or variable not in atom.variables():
                 continue
-            inner = math.lcm(*(_period(a, variable) for a in atom.args))
+            inner = math.lcm(*(period_of(a, variable) for a in atom.args))
             divisor = atom.args[1] if atom.op in ("floordiv", "mod") else None
             if divisor is not None and divisor.is_const:
                 inner *= abs(divisor.value)

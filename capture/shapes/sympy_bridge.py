@@ -182,7 +182,7 @@ def nonnegative(e: Expr, bounds: Bounds) -> bool:
     if e.is_const:
         return e.value >= 0
     if len(atoms) == 1:
-        return _nonnegative_between(sympy.Poly(to_sympy(e), symbol(*atoms[0].args)), *bounds.interval_atom(atoms[0]))
+        return _nonnegative_between(e, *bounds.interval_atom(atoms[0]))
     constant, factors = sympy.factor_list(to_sympy(e))
     sign = 1 if constant > 0 else -1
     known = [E.from_atom(a) for a in atoms]
@@ -196,10 +196,14 @@ def nonnegative(e: Expr, bounds: Bounds) -> bool:
     return sign > 0
 
 
-def _nonnegative_between(p: sympy.Poly, low: float, high: float) -> bool:
+def _nonnegative_between(e: Expr, low: float, high: float) -> bool:
     """The sign changes at roots only: it is enough to look at the ends, and at the integers beside each root."""
-    points = {int(end) for end in (low, high) if abs(end) < INF}
-    for root in set(p.real_roots()) if p.degree() > 0 else ():
-        below = int(sympy.floor(root))
-        points |= {below - 1, below, below + 1}
-    return all(p.eval(x) >= 0 for x in points | {0} if low <= x <= high)
+    points = {0} | {int(end) for end in (low, high) if abs(end) < INF}
+    points |= {below + d for below in floors_of_roots(e) for d in (-1, 0, 1)}
+    return all(e.evaluate(dict.fromkeys(e.free_names(), x)) >= 0 for x in points if low <= x <= high)
+
+
+def floors_of_roots(e: Expr) -> set[int]:
+    """floor(x) for each real root x of a polynomial of one variable that is no constant."""
+    (atom,) = e.free_atoms()
+    return {int(sympy.floor(root)) for root in sympy.Poly(to_sympy(e), symbol(*atom.args)).real_roots()}

@@ -12,10 +12,12 @@ from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 from flambeau.capture.shapes import expr as E
-from flambeau.capture.shapes import proofs, sympy_bridge
+from flambeau.capture.shapes import proofs, solutions, sympy_bridge
 from flambeau.capture.shapes.expr import maximum, minimum, var
 from flambeau.capture.shapes.symbolic_shapes import Relation, ShapeEnv, SymBool
 from flambeau.capture.shapes.value_ranges import Bounds, simplify
+
+from flambeau.runtime.errors import ConstraintViolation
 
 from .test_expr import build, trees
 
@@ -264,3 +266,73 @@ def test_neither_import_nor_compilation_needs_sympy():
 def test_relations_compare_as_relations():
     assert sympy_bridge.relation("<", n, n + 1) is sympy.true
     assert Relation("==", n, m).negated().op == "!="
+
+
+# -- which sizes
+
+
+@pytest.mark.parametrize(
+    "facts, expected",
+    [
+        ([], "n >= 2"),
+        ([(">=", 64 - n)], "2 <= n <= 64"),
+        ([("==", n % 8)], "n is a multiple of 8"),
+        ([("==", n % 8), (">=", 64 - n)], "n is a multiple of 8, up to 64"),
+        ([("==", n % 4), ("==", n % 6), (">=", n - 30)], "n is a multiple of 12 from 36 on"),
+        ([("==", (n - 3) % 8)], "n is 8*k + 3"),
+        ([("==", n // 4 - 1), ("==", n % 4)], "n is 4"),
+        ([("==", n * n - 5 * n + 6)], "n is 2 or 3"),
+        ([("==", n * n - n - 12)], "n is 4"),
+        ([("!=", n - 5), (">=", 7 - n)], "n is 2 or 3 or 4 or 6 or 7"),
+        ([("!=", n - 5)], ""),
+        ([(">=", n - 9), (">=", 8 - n)], "n is no number at all"),
+        ([(">=", 100 - n * n)], "2 <= n <= 10"),
+        ([(">=", n // 2 * 2 - n)], "n is a multiple of 2"),
+    ],
+)
+def test_solutions_in_words(facts, expected):
+    assert solutions.solutions(n.atom, facts).text("n") == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([">=", "==", "!="]), trees()), min_size=1, max_size=2))
+def test_solutions_are_what_meets_the_relations(drawn):
+    facts = []
+    for op, tree in drawn:
+        try:
+            e = E.lift(build(tree, dict.fromkeys(KINDS, n), maximum, minimum))
+        except ZeroDivisionError:
+            return
+        facts.append((op, e))
+    try:
+        found = solutions.solutions(n.atom, facts)
+    except ZeroDivisionError:
+        return
+    for x in range(2, 60) if found is not None else ():
+        met = all(proofs.meets(op, e.evaluate({"n": x})) for op, e in facts)
+        k, r = divmod(x, found.period)
+        assert met == any(first <= k <= last for first, last in found.intervals.get(r, ())), (facts, x)
+
+
+def test_a_mark_is_refused_where_one_size_alone_meets_the_guards():
+    def fn(a):
+        return a * 2 if a.shape[0] // 4 == 1 and a.shape[0] % 4 == 0 else a
+
+    a = torch.ones(4, 3)
+    torch.compiler.mark_dynamic(a, 0)
+    with pytest.raises(ConstraintViolation, match=r"always 4 here: the program needs .*s0//4.* and .*s0%4"):
+        torch.compile(fn, backend="eager")(a)
+    b = torch.ones(9, 3)
+    torch.compiler.mark_dynamic(b, 0, min=2, max=8)
+    with pytest.raises(ConstraintViolation, match=r"mark_dynamic\(a, 0, min=2, max=9\)"):
+        torch.compile(fn, backend="eager")(b)
+
+
+def test_a_report_says_which_sizes_its_code_takes():
+    def fn(a):
+        return a.reshape(-1, 4) + 1 if a.shape[0] % 4 == 0 and a.shape[0] <= 64 else a
+
+    compiled = torch.compile(fn, dynamic=True)
+    compiled(torch.ones(8))
+    (symbol,) = torch.compiler.report(compiled).graphs[0].symbols
+    assert symbol.takes == "s0 is a multiple of 4, up to 64"
