@@ -90,7 +90,8 @@ def test_no_cycles():
         visit(name, [])
 
 
-def test_torch_is_imported_nowhere():
+def test_torch_is_imported_nowhere_and_sympy_by_the_bridge_alone():
+    bridge = ROOT / "capture" / "shapes" / "sympy_bridge.py"
     for _, path in modules():
         for node in ast.walk(ast.parse(path.read_text())):
             names = (
@@ -100,7 +101,16 @@ def test_torch_is_imported_nowhere():
                 if isinstance(node, ast.ImportFrom) and not node.level
                 else []
             )
-            assert not any(name.split(".")[0] in ("torch", "sympy") for name in names), path
+            roots = {name.split(".")[0] for name in names} & {"torch", "sympy"}
+            assert roots <= ({"sympy"} if path == bridge else set()), path
+
+
+def test_the_bridge_to_sympy_is_imported_where_it_is_used():
+    """Inside of functions: nobody pays for sympy who does not ask for it."""
+    for _, path in modules():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ImportFrom):
+                assert not any("sympy_bridge" in text for text in (node.module or "", *(a.name for a in node.names))), path
 
 
 def test_python_version_branches_stay_in_one_module():

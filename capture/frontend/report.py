@@ -20,6 +20,7 @@ from ...eager.tensor import Tensor
 from ...runtime import native, compile_log
 from ..report import data, roofline, timeline
 from ..report.report import Report
+from ..shapes import solutions
 from .api import living
 from .backends import Backend
 from ..graph.graph import Graph, Node, constant_text, describe, evaluate_number
@@ -271,7 +272,16 @@ def bytes_of(value: Any, hints: dict) -> int:
 def symbols_of(graph: Graph) -> list[data.Symbol]:
     if graph.env is None:
         return []
+    env = graph.env
     return [
-        data.Symbol(s.name, ", ".join(s.sources), "only the data knows" if s.hint is None else str(s.hint))
-        for s in graph.env.symbols.values()
+        data.Symbol(
+            s.name, ", ".join(s.sources), "only the data knows" if s.hint is None else str(s.hint), values_of(env, s.name)
+        )
+        for s in env.symbols.values()
     ]
+
+
+def values_of(env: Any, name: str) -> str:
+    """Which values this code takes."""
+    found = None if env.symbols[name].kind == "float" else solutions.taken(env, name)
+    return "" if found is None else found.text(name)

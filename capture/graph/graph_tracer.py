@@ -266,7 +266,10 @@ class GraphTracer(dispatch.Mode):
         if type(mark) is tuple:
             low, high = mark
             if low is not None and n < low or high is not None and n > high:
-                raise ConstraintViolation(f"{name} is {n}, and mark_dynamic said that it is in [{low}, {high}]")
+                raise ConstraintViolation(
+                    f"{name} is {n}, and mark_dynamic said that it is in [{low}, {high}]\n"
+                    f"  what to do: {widened(source, dim, n, low, high)}, or call it with a size of that range first"
+                )
             if type(symbol) is not int:
                 self.env.limit(symbol, low, high, f"{name}: said by mark_dynamic")
         if mark not in (None, False, MAYBE):
@@ -276,17 +279,26 @@ class GraphTracer(dispatch.Mode):
     def check_marks(self) -> None:
         """Raise for a dimension that was marked dynamic and became one number."""
         for name, n, symbol in self.marked:
-            if type(symbol) is int or symbol.expr.is_const:
-                why = next((guard for guard in self.env.guards if guard.relation.op == "==" and guard.stack), None)
-                told = (
-                    "sizes 0 and 1 have code of their own"
-                    if type(symbol) is int
-                    else f"the program needs {why}" + (f" at {why.stack[-1][0]}:{why.stack[-1][1]}" if why else "")
-                )
+            why = "sizes 0 and 1 have code of their own" if type(symbol) is int else self.settled(self.env.places[name], symbol)
+            if why:
                 raise ConstraintViolation(
-                    f"{name} was marked dynamic, but it is always {n} here: {told}\n"
+                    f"{name} was marked dynamic, but it is always {n} here: {why}\n"
                     "  what to do: mark it with maybe_mark_dynamic, or not at all"
                 )
+
+    def settled(self, name: str, symbol: Any) -> str:
+        """Why a symbol is one number: an equality, or relations that one number alone meets; nothing where it is not."""
+        from ..shapes import solutions
+
+        guards = [g for g in solutions.concerning(self.env, name) if g.stack and g.relation.lhs != 2]
+        if not symbol.expr.is_const:
+            found = solutions.taken(self.env, name) if len(guards) > 1 else None
+            if found is None or found.values(1) is None:
+                return ""
+            return "the program needs " + " and ".join(str(g.relation) for g in guards) + asked_at(guards[-1])
+        guards = guards or [g for g in self.env.guards if g.stack]
+        why = next((g for g in guards if g.relation.op == "=="), guards[0] if guards else None)
+        return f"the program needs {why or 'that'}" + (asked_at(why) if why else "")
 
     def storage(self, value: Tensor) -> Storage:
         """One fake storage per real one, so that aliasing inputs alias as fakes."""
@@ -386,3 +398,14 @@ def with_plain_dim(op, args) -> tuple:
     if at >= len(args) or not isinstance(args[at], SymInt):
         return args
     return *args[:at], operator.index(args[at]), *args[at + 1 :]
+
+
+def asked_at(guard: Any) -> str:
+    return f" at {guard.stack[-1][0]}:{guard.stack[-1][1]}"
+
+
+def widened(source: Source, dim: int, n: int, low: int | None, high: int | None) -> str:
+    """A mark whose range has the size."""
+    ends = {"min": low if low is None else min(low, n), "max": high if high is None else max(high, n)}
+    given = ", ".join(f"{name}={end}" for name, end in ends.items() if end is not None)
+    return f"mark_dynamic({source.name()}, {dim}, {given})"

@@ -93,8 +93,10 @@ function toggle(box, kernel, program, always = false) {
   const more = box.querySelector(".more");
   if (more) { if (!always) more.remove(); return; }
   const told = (name, list) => list.length > 0 && h("div", null, h("span.soft", null, name + " "), list.join(", "));
+  const formula = e => typeof e === "string" ? [e] : [];                                  // a number where no size is symbolic
   const text = kernel.code == null ? null : program.functions[kernel.code];
   put(box, h("div.more", null, kernel.why.map(why => h("div", null, h("span.soft", null, "fused: "), why)), told("reads", kernel.reads), told("writes", kernel.writes),
+    told("computes FLOP", formula(kernel.cost.work)), told("moves B", formula(kernel.cost.moved)),
     kernel.seconds != null && kernel.bound != null && h("div", null, h("span.soft", null, "this machine needs at least "), seconds(kernel.bound)),
     text ? h("pre.code", null, colored(text, text.includes("@triton.jit") ? "python" : "cpp")) : h("div.faint", null, "One call of a kernel that comes with flambeau; the arguments are in kernels.cpp under Stages.")));
   const pane = box.closest(".pane");

@@ -58,8 +58,8 @@ function drawGuards(section) {
       h("div", null, frame.failed.map((text, k) => h("div.event.warm", null, `Made because a call did not fit version ${k}:`, h("pre.mono", null, readable(text)))),
         frame.guards.map((guard, k) => h("div.guard", { id: `guard-${frame.number}-${k}` }, h("span", null, readable(guard.text)), h("span", null, guard.line ? base(guard.line) : ""))))));
   }
-  const symbols = data.graphs.flatMap((graph, g) => graph.symbols.map(one => [`graph ${g}`, h("code", null, one.name), h("code", null, one.places), one.hint]));
-  if (symbols.length) section.append(h("h2", null, "Sizes and numbers that may change"), h("div.panel", null, table(["", "symbol", "read from", "at the first call"], symbols)));
+  const symbols = data.graphs.flatMap((graph, g) => graph.symbols.map(one => [`graph ${g}`, h("code", null, one.name), h("code", null, one.places), one.hint, one.takes]));
+  if (symbols.length) section.append(h("h2", null, "Sizes and numbers that may change"), h("div.panel", null, table(["", "symbol", "read from", "at the first call", "code for"], symbols)));
 }
 
 // -- the texts of the stages, unpacked when they are looked at

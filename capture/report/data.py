@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+from ..shapes.expr import Expr, ExprLike, evaluate, free_vars, plain, substitute, var
 
 
 @dataclass
@@ -93,11 +96,60 @@ class Input:
 
 @dataclass
 class Symbol:
-    """A size or number that may differ from call to call; `places`: where it is read; `hint`: at the first call."""
+    """A size or number that may differ from call to call; `places`: where it is read; `hint`: at the first call; `takes`: the
+    values for which this code runs, where its guards say it of this symbol alone."""
 
     name: str
     places: str
     hint: str
+    takes: str = ""
+
+
+@dataclass
+class Cost:
+    """What is computed and moved as formulas in a graph's sizes. `work`, `moved`: as the passes write them; None where nobody
+    counts the operations, which adds nothing to the sum of a graph."""
+
+    work: ExprLike | None
+    moved: ExprLike
+
+    @property
+    def flops(self) -> Any:
+        """Operations on numbers, a sympy expression: an Integer where no size is symbolic, None where nobody counts them."""
+        return None if self.work is None else sympy_of(self.work)
+
+    @property
+    def bytes(self) -> Any:
+        """Bytes read and written, a sympy expression."""
+        return sympy_of(self.moved)
+
+    @property
+    def symbols(self) -> dict[str, Any]:
+        """The sizes that the formulas name, for `subs` and `lambdify`."""
+        found = self.bytes.free_symbols | (set() if self.work is None else self.flops.free_symbols)
+        return {symbol.name: symbol for symbol in sorted(found, key=str)}
+
+    def at(self, **sizes: int) -> tuple[int | None, int]:
+        """(operations, bytes) where the symbols have these values: `cost.at(s0=32, s1=128)`."""
+        return (None if self.work is None else evaluate(self.work, sizes)), evaluate(self.moved, sizes)
+
+    def renamed(self, name: Callable[[str], str]) -> Cost:
+        return Cost(*(None if e is None else with_names(e, name) for e in (self.work, self.moved)))
+
+
+def sympy_of(e: ExprLike) -> Any:
+    from ..shapes import sympy_bridge
+
+    return sympy_bridge.to_sympy(e)
+
+
+def with_names(e: ExprLike, name: Callable[[str], str]) -> ExprLike:
+    return substitute(e, {v: var(name(v.name), v.atom.args[1]) for v in free_vars(e)})
+
+
+def total(costs: Iterable[Cost]) -> Cost:
+    costs = list(costs)
+    return Cost(plain(sum(c.work for c in costs if c.work is not None)), plain(sum(c.moved for c in costs)))
 
 
 @dataclass
@@ -105,8 +157,9 @@ class Kernel:
     """nodes: the operations whose results it makes; inlined: views and cheap operations that it computes on the way.
     kind: loops, product, convolution, scatter, runtime (a kernel of the runtime) or eager (a call back into eager).
 
-    flops is None where nobody knows, and `seconds` where it was not measured; `bound`: the least time that this machine's
-    memory and arithmetic allow; `code`: number of its function among the program's.
+    bytes and flops are those of the first call, `cost` has them as formulas. flops is None where nobody knows, and `seconds`
+    where it was not measured; `bound`: the least time that this machine's memory and arithmetic allow; `code`: number of its
+    function among the program's.
     """
 
     name: str
@@ -120,6 +173,7 @@ class Kernel:
     writes: list[str]
     bytes: int
     flops: int | None
+    cost: Cost
     code: int | None
     seconds: float | None = None
     bound: float | None = None
@@ -160,6 +214,11 @@ class Program:
     measured: float | None = None
     held: int = 0
 
+    @property
+    def cost(self) -> Cost:
+        """Of one call: the sum of its kernels."""
+        return total(kernel.cost for kernel in self.kernels)
+
 
 @dataclass
 class Graph:
@@ -174,6 +233,11 @@ class Graph:
     programs: list[Program] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     note: str = ""
+
+    @property
+    def cost(self) -> Cost:
+        """Of one call, forward and backward."""
+        return total(program.cost for program in self.programs)
 
 
 @dataclass
@@ -276,12 +340,19 @@ class Facts:
         return [kernel for graph in self.graphs for program in graph.programs for kernel in program.kernels]
 
     @property
+    def cost(self) -> Cost:
+        """Of all graphs, each called once; symbol s0 of graph k is s0_k where there are several graphs."""
+        if len(self.graphs) == 1:
+            return self.graphs[0].cost
+        return total(graph.cost.renamed(lambda name: f"{name}_{graph.number}") for graph in self.graphs)
+
+    @property
     def compile_seconds(self) -> float:
         return sum(frame.seconds for frame in self.frames)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as dictionaries, lists and numbers."""
-        return dataclasses.asdict(self)
+        """The same as dictionaries, lists and numbers; formulas as text."""
+        return dataclasses.asdict(self, dict_factory=lambda pairs: {k: str(v) if isinstance(v, Expr) else v for k, v in pairs})
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict())

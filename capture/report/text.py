@@ -16,7 +16,7 @@ from .format import amount, count, percent, seconds
 
 STACK = re.compile(r"%stack_(\d+)")
 MARKS = {"graph": "+", "break": "!", "python": "p", "none": " "}
-MOST_KERNELS, MOST_GUARDS = 40, 12
+MOST_KERNELS, MOST_GUARDS, LONGEST_FORMULA = 40, 12, 90
 STYLES = {"graph": "green", "break": "bold red", "python": "yellow", "none": "dim"}
 
 
@@ -56,11 +56,15 @@ def sections(report: Facts) -> Iterator[Section]:
     for graph in report.graphs:
         for program in graph.programs:
             yield program_section(graph, program)
+        if graph.symbols and graph.programs:
+            yield formulas(graph)
         if graph.note:
             yield Section(f"{graph.name}: {graph.note}")
         if graph.symbols:
             yield Section(
-                f"Symbols of {graph.name}", ("", "read from", "first call"), [(s.name, s.places, s.hint) for s in graph.symbols]
+                f"Symbols of {graph.name}",
+                ("", "read from", "first call", "code for"),
+                [(s.name, s.places, s.hint, s.takes) for s in graph.symbols],
             )
     yield memory_section(report)
     yield Section("Compile time", ("stage", "time", "share"), stages(report))
@@ -144,6 +148,21 @@ def program_section(graph: Graph, program: Program) -> Section:
     title += f", {count(program.calls, 'call')}" + (f" of {seconds(program.seconds / program.calls)}" if program.calls else "")
     title += f", the {len(shown)} dearest" if len(shown) < len(program.kernels) else ""
     return Section(title, ("kernel", "kind", "moves", "computes", "takes", "of roofline", "what"), [*map(kernel_row, shown)])
+
+
+def formulas(graph: Graph) -> Section:
+    """What depends on the sizes; the rest is in the tables above."""
+    costs = [
+        *((f"{p.name}, {k.name}", k.cost) for p in graph.programs for k in p.kernels[:MOST_KERNELS]),
+        ("all kernels", graph.cost),
+    ]
+    rows = [(name, shortened(cost.flops), shortened(cost.bytes)) for name, cost in costs if cost.symbols]
+    return Section(f"Work of {graph.name} in its sizes", ("", "computes FLOP", "moves B"), rows)
+
+
+def shortened(formula: object) -> str:
+    told = "" if formula is None else str(formula)
+    return told if len(told) <= LONGEST_FORMULA else told[:LONGEST_FORMULA] + " ..."
 
 
 def kernel_row(kernel: Kernel) -> tuple[str, ...]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
+import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ...eager import sizes
 from ...runtime.dataclass import data
@@ -22,6 +24,7 @@ from .expr import Expr, ExprLike
 from .float_ranges import finite, float_range
 
 _NEGATED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<"}  # not (a < b) is b <= a: the sides change for these
+PROVING = 1.0  # seconds of one capture after which nothing more is proved
 _COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le}
 
 
@@ -100,6 +103,8 @@ class ShapeEnv:
         self._duck: dict[int, str] = {}
         self.places: dict[str, str] = {}  # name of a source -> the symbol that is read there, whatever it equals now
         self._bounds = Bounds()
+        self.proving = 0.0  # seconds spent on proofs so far
+        self._unproved: dict[tuple, int] = {}  # what was tried -> how many facts there were
 
     # -- symbols -----------------------------------------------------------------------------------------------------
     def create_symbol(self, hint: int, source_name: str, duck: bool = True, kind: str = "size") -> SymInt | int:
@@ -250,6 +255,8 @@ class ShapeEnv:
     def decide(self, relation: Relation, reason: str = "") -> bool:
         """Whether the relation holds: by proof, else by the hints under a new guard, else a graph break."""
         known = self.known(relation)
+        if known is None:
+            known = self.proved(relation)
         if known is not None:
             return known
         if self.hint_of(relation.lhs) is None or self.hint_of(relation.rhs) is None:
@@ -266,6 +273,23 @@ class ShapeEnv:
         held = relation if answer else relation.negated()
         self.guards.append(Guard(held, self.where(), reason))
         self.learn(held)
+        return answer
+
+    def proved(self, relation: Relation) -> bool | None:
+        """What holds for all sizes though bounds do not show it, within a budget of time; then it is a fact from now on."""
+        from . import proofs
+
+        op, e = relation.fact()
+        e = self.canonical(e)
+        if not proofs.may_pay(e) or self.proving > PROVING or self._unproved.get((op, e)) == len(self._facts):
+            return None
+        start = time.perf_counter()
+        answer = proofs.proved(op, e, self._bounds, self._facts, self.hints())
+        self.proving += time.perf_counter() - start
+        if answer is None:
+            self._unproved[op, e] = len(self._facts)
+        else:
+            self.learn(relation if answer else relation.negated())
         return answer
 
     def _assume(self, relation: Relation) -> bool:
@@ -396,6 +420,12 @@ def _unknown(what: str) -> Unsupported:
     )
 
 
+def _node(value, pytype: type, convert: str, *parts) -> Any:
+    from .sym_node import SymNode
+
+    return SymNode(value, pytype, convert, *parts)
+
+
 # -- the three symbolic values --------------------------------------------------------------------------------------
 
 
@@ -455,6 +485,10 @@ class SymInt(sizes.SymInt):
     @property
     def expr(self) -> Expr:
         return self.env.canonical(self._expr)
+
+    @property
+    def node(self) -> Any:
+        return _node(self, int, "to_sympy", self.expr)
 
     @property
     def hint(self) -> int | None:
@@ -572,6 +606,16 @@ class SymBool(sizes.SymBool):
     def __bool__(self):
         return self.env.decide(self.relation)
 
+    @property
+    def node(self) -> Any:
+        sides = self.env.canonical(self.relation.lhs), self.env.canonical(self.relation.rhs)
+        return _node(self, bool, "relation", self.relation.op, *sides)
+
+    @property
+    def hint(self) -> bool | None:
+        known = self.env.hints()
+        return self.relation.evaluate(known) if self.relation.free_names() <= known.keys() else None
+
     for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor"):
         _plain = _name.rstrip("_")
         locals()[f"__{_plain}__"], locals()[f"__r{_plain}__"] = _asked(_name), _asked(_name, True)
@@ -666,6 +710,10 @@ class SymFloat(sizes.SymFloat):
     def tree(self) -> tuple:
         """Its sizes are written in the symbols that are left by now."""
         return _canonical_tree(self.env, self._made)
+
+    @property
+    def node(self) -> Any:
+        return _node(self, float, "float_tree", self.tree)
 
     @property
     def hint(self) -> float | None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...capture.shapes import expr as E
 from ...capture.shapes.expr import Expr, ExprLike
 from ...capture.graph.graph import Graph, Node
 from ...runtime import compile_log
@@ -53,7 +54,11 @@ class Sketch:
         return int(e.evaluate(self.hints)) if isinstance(e, Expr) else int(e)
 
     def bytes_of(self, buffer: Buffer) -> int:
-        return self.number(buffer.extent()) * buffer.dtype.itemsize
+        return self.number(moved(buffer))
+
+
+def moved(buffer: Buffer) -> ExprLike:
+    return buffer.extent() * buffer.dtype.itemsize
 
 
 def cpp(program: Program, facts: Facts) -> tuple:
@@ -162,7 +167,8 @@ class Kernels:
         return [self.kernel(kernel) for kernel in self.sketch.program.kernels]
 
     def kernel(self, kernel: Kernel) -> data.Kernel:
-        number = self.sketch.bytes_of
+        number = self.sketch.number
+        cost = cost_of(kernel)
         origins = [n for origin in kernel.origins if (n := self.final.get(origin.node.split(" ")[0])) is not None]
         nodes = sorted({k for n in origins for k in self.nodes(n)})
         inlined = sorted({k for n in self.inlined(origins) for k in self.nodes(n)} - set(nodes))
@@ -178,8 +184,9 @@ class Kernels:
             list(kernel.notes),
             list(map(text, reads(kernel))),
             list(map(text, writes(kernel))),
-            sum(map(number, (*reads(kernel), *writes(kernel)))),
-            flops_of(kernel, self.sketch),
+            number(cost.moved),
+            None if cost.work is None else number(cost.work),
+            cost,
             self.functions.get(function),
         )
 
@@ -220,29 +227,34 @@ def told(kernel: Kernel) -> str:
 # -- arithmetic
 
 
-def flops_of(kernel: Kernel, sketch: Sketch) -> int | None:
+def cost_of(kernel: Kernel) -> data.Cost:
+    """In the sizes of the graph, which the loops' ranges are written in."""
+    return data.Cost(work_of(kernel), E.plain(sum(map(moved, (*reads(kernel), *writes(kernel))))))
+
+
+def work_of(kernel: Kernel) -> ExprLike | None:
     """Operations on numbers, each primitive counted as one; None where only the runtime's kernel knows."""
     if isinstance(kernel, ExternCall):
-        return called(kernel, sketch)
+        return called(kernel)
     outer = list(outer_axes(kernel))
-    total = 0
+    total: ExprLike = 0
     if isinstance(kernel, GemmKernel):
         outer = [*kernel.batch, kernel.m, kernel.n]
-        total = 2 * math.prod(sketch.number(axis.extent) for axis in (*outer, kernel.k))
+        total = 2 * math.prod(axis.extent for axis in (*outer, kernel.k))
     for step in steps(kernel):
-        axes = {axis.name: sketch.number(axis.extent) for axis in (*outer, *step.axes)}
+        axes = {axis.name: axis.extent for axis in (*outer, *step.axes)}
         own = () if isinstance(kernel, GemmKernel) else step.axes
         total += operations(step, axes, frozenset(axes) - {axis.name for axis in own})
-    return total
+    return E.plain(total)
 
 
-def operations(step: Any, axes: dict[str, int], given: frozenset[str]) -> int:
+def operations(step: Any, axes: dict[str, ExprLike], given: frozenset[str]) -> ExprLike:
     """A value is computed once for every point of the axes that it depends on; `given`: those of what an earlier step, or
     the product, has computed."""
     needs: dict[int, frozenset] = {}
     named: dict[str, frozenset] = {}
     everything = frozenset(axes)
-    total = 0
+    total: ExprLike = 0
     for value in step.values():
         mine = frozenset().union(*(needs[a.id] for a in value.args)) | names_in(value, named)
         if value.op == "acc":
@@ -268,18 +280,18 @@ def names_in(value: Any, named: dict[str, frozenset]) -> frozenset:
     return names.union(*(named[name] for name in names if name in named))
 
 
-def called(kernel: ExternCall, sketch: Sketch) -> int | None:
+def called(kernel: ExternCall) -> ExprLike | None:
     """The work of the runtime's kernels, where they say it."""
-    works = [work(call, sketch) for call in kernel.calls or ()]
-    return None if not works or None in works else sum(works)
+    works = [work(call) for call in kernel.calls or ()]
+    return None if not works or None in works else E.plain(sum(works))
 
 
-def work(call: Any, sketch: Sketch) -> int | None:
+def work(call: Any) -> ExprLike | None:
     """A convolution multiplies every window with the weights of its channel; a job has products or says nothing."""
     if isinstance(call, Job):
-        return None if call.flops is None else sketch.number(call.flops)
-    size = lambda region: math.prod(map(sketch.number, region.shape))
-    return 2 * size(call.x if call.form == TRANSPOSED else call.out) * size(call.weight) // sketch.number(call.weight.shape[0])
+        return call.flops
+    over = call.x if call.form == TRANSPOSED else call.out
+    return E.floordiv(2 * math.prod(over.shape) * math.prod(call.weight.shape), call.weight.shape[0])
 
 
 # -- memory

@@ -4,6 +4,7 @@ import json
 
 import flambeau as torch
 import pytest
+import sympy
 from flambeau.runtime import compile_log
 from flambeau.runtime.config import config
 
@@ -142,6 +143,65 @@ def test_values_are_counted_once_for_each_point_that_they_depend_on():
     """A row is reduced (a sum), scaled (a product per point), and the scale is made once a row."""
     report = versions(lambda x: x * (x.sum(-1, keepdim=True) + 1), (torch.randn(6, 50),))
     assert sum(kernel.flops for kernel in report.kernels) == 6 * 50 + 6 + 6 * 50
+
+
+# -- work as formulas
+
+
+def symbolic(f, *args, train=False):
+    compiled = torch.compile(f, dynamic=True)
+    result = compiled(*args)
+    if train:
+        result.sum().backward()
+    return torch.compiler.report(compiled)
+
+
+def test_work_is_a_formula_of_the_sizes():
+    report = symbolic(lambda a, b: torch.relu(a @ b), torch.randn(12, 20), torch.randn(20, 8))
+    (kernel,) = report.kernels
+    m, k, n = report.cost.symbols.values()
+    assert sympy.expand(kernel.cost.flops - (2 * m * n * k + m * n)) == 0
+    assert sympy.expand(report.cost.bytes - BYTES * (m * k + k * n + m * n)) == 0
+    assert report.graphs[0].cost.at(s0=5, s1=6, s2=7) == (5 * 7 * (2 * 6 + 1), BYTES * (5 * 6 + 6 * 7 + 5 * 7))
+    assert report.cost.flops.subs({m: 5, k: 6, n: 7}) == 455 and report.cost.flops.subs(k, 6).free_symbols == {m, n}
+    assert sympy.lambdify([m, k, n], report.cost.flops)(5, 6, 7) == 455
+    told = str(report)
+    assert "Work of graph 0 in its sizes" in told and str(kernel.cost.flops) in told
+    assert json.loads(report.to_json())["graphs"][0]["programs"][0]["kernels"][0]["cost"]["work"] == str(kernel.cost.work)
+
+
+def test_formulas_at_the_first_calls_sizes_are_the_numbers_of_the_first_call():
+    linear = torch.nn.Linear(20, 8)
+    q = torch.randn(2, 3, 10, 16)
+
+    def fn(x, q):
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+        return torch.softmax(linear(x), 1).sum() + mixed[:, :, ::2].mean()
+
+    report = symbolic(fn, torch.randn(12, 20), q, train=True)
+    graph = report.graphs[0]
+    hints = {symbol.name: int(symbol.hint) for symbol in graph.symbols}
+    assert len(graph.programs) == 2 and graph.cost.symbols
+    for kernel in report.kernels:
+        assert kernel.cost.at(**hints) == (kernel.flops, kernel.bytes)
+    assert graph.cost.at(**hints) == (sum(k.flops or 0 for k in report.kernels), sum(k.bytes for k in report.kernels))
+
+
+def test_work_of_fixed_sizes_is_a_number(network):
+    report = network[0]
+    assert report.cost.flops.is_Integer and report.cost.bytes.is_Integer and not report.cost.symbols
+    assert report.cost.flops == sum(kernel.flops or 0 for kernel in report.kernels)
+    assert "in its sizes" not in str(report)
+
+
+def test_symbols_of_several_graphs_are_told_apart():
+    def fn(x):
+        y = x * 2
+        torch._dynamo.graph_break()
+        return (y + 1).sum()
+
+    report = symbolic(fn, torch.randn(6, 5))
+    assert len(report.graphs) == 2 and set(report.cost.symbols) == {"s0_0", "s1_0", "s0_1", "s1_1"}
 
 
 def test_kernels_are_timed_and_have_code(network):
