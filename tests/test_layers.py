@@ -3,8 +3,32 @@
 import ast
 import pathlib
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAYERS = ["runtime", "eager", "capture", "inductor", "cli"]
+# Inside of a layer the folders (and modules beside them) are phases: each imports only what stands before it. Those of one row do
+# not import each other in a circle.
+PHASES = {
+    "capture": [
+        {"surroundings", "breaks", "state", "skipfiles", "report"},
+        {"bytecode", "shapes", "guards", "fx"},
+        {"graph"},
+        {"variables"},
+        {"frontend"},
+        {"dynamo", "functorch"},
+    ],
+    "inductor": [
+        {"source_text"},
+        {"graph"},
+        {"loops"},
+        {"schedule"},
+        {"cpp", "runtime"},
+        {"pass_manager", "targets", "given_outputs"},
+        {"driver"},
+        {"debug_backends", "backend", "tools", "triton"},
+    ],
+}
 FACE = ("cli.",)  # what stands beside the public names, and may use them
 
 
@@ -33,6 +57,21 @@ def imports(name, path):
             for alias in node.names:
                 if alias.name.split(".")[0] == "flambeau":
                     yield ".".join(alias.name.split(".")[1:]), node.lineno
+        elif (target := by_name(node, package)) is not None:
+            yield target, node.lineno
+
+
+def by_name(node, package):
+    """What `import_module(".a.b", __package__)` or `submodules` names by a constant text, or None."""
+    if not isinstance(node, ast.Call) or getattr(node.func, "attr", getattr(node.func, "id", "")) != "import_module":
+        return None
+    if not node.args or not isinstance(node.args[0], ast.Constant) or not isinstance(node.args[0].value, str):
+        return None
+    text = node.args[0].value
+    level = len(text) - len(text.lstrip("."))
+    if level:
+        return ".".join([*package[: len(package) - level + 1], text[level:]])
+    return text.removeprefix("flambeau.") if text.startswith("flambeau.") else None
 
 
 def home(target, known):
@@ -88,6 +127,36 @@ def test_no_cycles():
 
     for name in graph:
         visit(name, [])
+
+
+def room(name):
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else None
+
+
+@pytest.mark.parametrize("layer", PHASES)
+def test_phases_of_a_layer(layer):
+    """Each folder of a layer has a place in the table, and no import runs back up or in a circle between folders."""
+    place = {name: k for k, row in enumerate(PHASES[layer]) for name in row}
+    arrows, upward = {}, []
+    for name, goals in edges().items():
+        for goal, line in goals:
+            if (
+                name.split(".")[0] == goal.split(".")[0] == layer
+                and None not in (room(name), room(goal))
+                and room(name) != room(goal)
+            ):
+                arrows.setdefault(room(name), set()).add(room(goal))
+                if place[room(goal)] > place[room(name)]:
+                    upward.append(f"{name}:{line} imports {goal}")
+    assert not upward, upward
+    for start in arrows:
+        reached, todo = set(), [start]
+        while todo:
+            new = arrows.get(todo.pop(), set()) - reached
+            reached |= new
+            todo += new
+        assert start not in reached, f"{layer}: {start} imports itself through {sorted(reached)}"
 
 
 def test_torch_is_imported_nowhere_and_sympy_by_the_bridge_alone():

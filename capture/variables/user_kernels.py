@@ -6,25 +6,19 @@ On a GPU a launch is a graph break: the kernel runs between two graphs.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
+from ...eager.ops.user_kernels import WrappedKernel, launcher
 from ..breaks import unsupported
 from .base import Variable
 from .dicts import DictVariable
 from .tensor import TensorVariable
 
-WRAPPED = f"{__package__.removesuffix('.capture.variables')}.inductor.triton.user_kernels"
-KERNELS = {("triton.runtime.jit", "JITFunction"), ("triton.runtime.interpreter", "InterpretedFunction"), (WRAPPED, "Kernel")}
+KERNELS = {("triton.runtime.jit", "JITFunction"), ("triton.runtime.interpreter", "InterpretedFunction")}
 
 
 def is_kernel(cls: type) -> bool:
-    return (cls.__module__, cls.__name__) in KERNELS
-
-
-def users() -> Any:
-    """What launches kernels; imported when there is one."""
-    return importlib.import_module("...inductor.triton.user_kernels", __package__)
+    return issubclass(cls, WrappedKernel) or (cls.__module__, cls.__name__) in KERNELS
 
 
 class KernelVariable(Variable):
@@ -33,7 +27,7 @@ class KernelVariable(Variable):
     def __init__(self, value: Any, source=None):
         super().__init__(source)
         self.value = value
-        self.kernel = value.kernel if type(value).__module__ == WRAPPED else value
+        self.kernel = value.kernel if isinstance(value, WrappedKernel) else value
 
     def python_type(self):
         return type(self.value)
@@ -53,12 +47,12 @@ class LaunchVariable(Variable):
         self.kernel, self.grid = kernel, grid
 
     def python_type(self):
-        return type(users().launch)
+        return type(launcher().launch)
 
     def call(self, tx, args, kwargs):
         if any(isinstance(a, TensorVariable) and a.fake.is_cuda for a in (*args, *kwargs.values())):
             raise unsupported("call", f"a Triton kernel of the program's own ({self.kernel.fn.__name__}) on a GPU")
-        launch, kernel = users().launch, self.kernel
+        launch, kernel = launcher().launch, self.kernel
         grid = self.shape(tx, args, kwargs)
         return tx.fresh(tx.run_variables(lambda *given, **named: launch(kernel, grid, *given, **named), args, kwargs))
 
@@ -66,7 +60,7 @@ class LaunchVariable(Variable):
         """The grid's numbers; a function of the arguments is called with them by name."""
         grid = self.grid.realize()
         if grid.python_type() not in (tuple, list, int):
-            given, _ = users().bound(self.kernel, tuple(args), kwargs)
+            given, _ = launcher().bound(self.kernel, tuple(args), kwargs)
             named = [(tx.constant(name), v if isinstance(v, Variable) else tx.fresh(v)) for name, v in given.items()]
             grid = tx.call(grid, [DictVariable(named)], {})
         return grid.plain()

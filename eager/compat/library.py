@@ -5,10 +5,10 @@ with the operator. Extensions in C++ that were built for PyTorch cannot be loade
 """
 
 import functools
-import importlib
 import inspect
 
 from ..autograd import Function
+from ..ops import user_kernels
 from . import missing
 from .operators import entry, find
 
@@ -164,8 +164,7 @@ def opcheck(op, args, kwargs=None, **options):
 
 def wrap_triton(triton_kernel, /):
     """The kernel (a `@triton.jit` function) as a callable that takes tensors: `wrap_triton(kernel)[grid](...)`."""
-    users = importlib.import_module("...inductor.triton.user_kernels", __package__)
-    return users.wrap(triton_kernel)
+    return user_kernels.launcher().wrap(triton_kernel)
 
 
 def triton_op(name, fn=None, /, *, mutates_args=(), schema=None):

@@ -7,6 +7,7 @@ writing is as visible as any other.
 
 import functools
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,27 @@ import numpy as np
 from ...runtime.dataclass import data
 from ..op.op import extern, Out, static, tensors
 from .rearrange import like
+
+
+_launchers: list[Callable[[], ModuleType]] = []
+
+
+def register_launcher(load: Callable[[], ModuleType]) -> None:
+    """Say who launches kernels: `load()` imports and gives the module. There is one; a second one is refused."""
+    if _launchers:
+        raise RuntimeError("the launcher of user kernels is registered already")
+    _launchers.append(load)
+
+
+def launcher() -> ModuleType:
+    """The module that wraps and launches kernels, imported when there is one."""
+    if not _launchers:
+        raise RuntimeError("no module has registered that it launches kernels: import the whole package")
+    return _launchers[0]()
+
+
+class WrappedKernel:
+    """A kernel that takes tensors; the launcher's own class is below this one."""
 
 
 @data

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...capture.shapes.symbolic_shapes import SymInt
-from ...eager.ops.user_kernels import KernelCall, record
+from ...eager.ops.user_kernels import KernelCall, WrappedKernel, record
 from ...eager.sizes import SYMBOLIC
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
@@ -28,7 +28,7 @@ from .triton_text import memory_type
 SIMPLE = "JITFunction"
 
 
-class Kernel:
+class Kernel(WrappedKernel):
     """A kernel that takes tensors: `kernel[grid](*args, **kwargs)`."""
 
     def __init__(self, kernel: Any):
