@@ -20,13 +20,14 @@ from ...runtime.errors import ConstraintViolation, FlambeauError
 from ..breaks import Assumptions, unsupported
 from .graph import Graph, Node, map_args
 from .data_dependent import MOST, READS
-from ..shapes.symbolic_shapes import ShapeEnv, SymFloat, SymInt
+from ..shapes.symbolic_shapes import OWN_CODE, ShapeEnv, SymFloat, SymInt
 from ..guards.source import Source
 from ..guards.tensor_facts import on_gpu
 from ..state import MAYBE, marks
 
 
 LARGEST_SYMBOL = 2**31  # products of two symbols fit the 64 bits of guards and kernels; other numbers are constants
+MARKED = "said by mark_dynamic"  # the reason of guards that no line of the program asked for
 
 
 class GraphTracer(dispatch.Mode):
@@ -271,7 +272,7 @@ class GraphTracer(dispatch.Mode):
                     f"  what to do: {widened(source, dim, n, low, high)}, or call it with a size of that range first"
                 )
             if type(symbol) is not int:
-                self.env.limit(symbol, low, high, f"{name}: said by mark_dynamic")
+                self.env.limit(symbol, low, high, f"{name}: {MARKED}")
         if mark not in (None, False, MAYBE):
             self.marked.append((name, n, symbol))
         return symbol
@@ -279,7 +280,7 @@ class GraphTracer(dispatch.Mode):
     def check_marks(self) -> None:
         """Raise for a dimension that was marked dynamic and became one number."""
         for name, n, symbol in self.marked:
-            why = "sizes 0 and 1 have code of their own" if type(symbol) is int else self.settled(self.env.places[name], symbol)
+            why = f"sizes {OWN_CODE}" if type(symbol) is int else self.settled(self.env.places[name], symbol)
             if why:
                 raise ConstraintViolation(
                     f"{name} was marked dynamic, but it is always {n} here: {why}\n"
@@ -290,7 +291,7 @@ class GraphTracer(dispatch.Mode):
         """Why a symbol is one number: an equality, or relations that one number alone meets; nothing where it is not."""
         from ..shapes import solutions
 
-        guards = [g for g in solutions.concerning(self.env, name) if g.stack and g.relation.lhs != 2]
+        guards = [g for g in solutions.concerning(self.env, name) if g.stack and not g.reason.endswith((OWN_CODE, MARKED))]
         if not symbol.expr.is_const:
             found = solutions.taken(self.env, name) if len(guards) > 1 else None
             if found is None or found.values(1) is None:

@@ -89,17 +89,24 @@ def _values(atom: Atom, bounds: Bounds) -> list[int]:
 
 
 def _holds(sides: Sequence[Expr], bounds: Bounds, facts: Sequence[Fact]) -> bool:
-    """Whether in every case one of them is >= 0 for all values."""
+    """Whether in every case that meets the facts one of them is >= 0 for all values."""
     found = cases(sides[0], bounds)
-    return found is not None and all(any(_case_holds(e, inside, mapping, facts) for e in sides) for mapping, inside in found)
+    try:
+        return found is not None and all(_case_holds(sides, bounds, mapping, facts) for mapping, bounds in found)
+    except ZeroDivisionError:  # a remainder for which there is no value, and no fact that excludes it
+        return False
 
 
-def _case_holds(e: Expr, bounds: Bounds, mapping: Mapping[str, Expr], facts: Sequence[Fact]) -> bool:
+def _case_holds(sides: Sequence[Expr], bounds: Bounds, mapping: Mapping[str, Expr], facts: Sequence[Fact]) -> bool:
+    known = [(op, E.lift(simplify(fact.substitute(mapping), bounds))) for op, fact in facts]
+    if any(fact.is_const and not meets(op, fact.value) for op, fact in known):
+        return True  # no call is in this case
+    return any(_nonnegative(E.lift(simplify(e.substitute(mapping), bounds)), bounds, known) for e in sides)
+
+
+def _nonnegative(e: Expr, bounds: Bounds, facts: Sequence[Fact]) -> bool:
     """By bounds, by a fact and bounds, or by sympy."""
-    e = E.lift(simplify(e.substitute(mapping), bounds))
-    if bounds.nonnegative(e):
-        return True
-    if any(op == ">=" and bounds.nonnegative(e - fact.substitute(mapping)) for op, fact in facts):
+    if bounds.nonnegative(e) or any(op == ">=" and bounds.nonnegative(e - fact) for op, fact in facts):
         return True
     if not polynomial(e) or drawn_answer(">=", e, bounds, ()) is not True:
         return False

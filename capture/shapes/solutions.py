@@ -102,7 +102,10 @@ def solutions(variable: Atom, facts: Iterable[Fact]) -> Solutions | None:
         start = -((r - least) // period)
         k = E.var(f"{variable.name} by {period}", "int")
         bounds = Bounds({k.name: (start, None)})
-        case = [(op, E.lift(simplify(e.substitute({variable.name: k * period + r}), bounds))) for op, e in facts]
+        try:
+            case = [(op, E.lift(simplify(e.substitute({variable.name: k * period + r}), bounds))) for op, e in facts]
+        except ZeroDivisionError:
+            continue  # no call has this remainder
         if not all(polynomial(e) for _, e in case):
             return None
         if parts := intervals(case, k, start):

@@ -24,6 +24,7 @@ from .expr import Expr, ExprLike
 from .float_ranges import finite, float_range
 
 _NEGATED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<"}  # not (a < b) is b <= a: the sides change for these
+OWN_CODE = "0 and 1 have code of their own"
 PROVING = 1.0  # seconds of one capture after which nothing more is proved
 _COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le}
 
@@ -123,9 +124,7 @@ class ShapeEnv:
         self.places[source_name] = name
         symbol = E.var(name, self.symbols[name].kind)
         if hint > 1:
-            self.guards.append(
-                Guard(Relation("<=", E.const(2), symbol), self.where(), f"{source_name}: 0 and 1 have code of their own")
-            )
+            self.guards.append(Guard(Relation("<=", E.const(2), symbol), self.where(), f"{source_name}: {OWN_CODE}"))
         return self.wrap(symbol)
 
     def limit(self, size: SymInt, low: int | None, high: int | None, reason: str) -> None:
