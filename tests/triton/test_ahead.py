@@ -49,7 +49,7 @@ def test_a_second_time_nothing_is_compiled(programs, store, monkeypatch):
     first = aot.compile_program(program)
     monkeypatch.setattr(aot, "compiled", lambda *args: pytest.fail("compiled again"))
     with monkeypatch.context() as patch:
-        patch.setattr(aot.toolkit, "load", lambda *args, **given: pytest.fail("triton is imported"))
+        patch.setattr(aot.triton_api, "load", lambda *args, **given: pytest.fail("triton is imported"))
         second = aot.compile_program(program)
     assert [b.cubin for b in first] == [b.cubin for b in second] and first[0].facts == second[0].facts
     assert [b.launched.arguments for b in first] == [b.launched.arguments for b in second]
@@ -61,7 +61,7 @@ def test_a_second_time_nothing_is_compiled(programs, store, monkeypatch):
 def test_divisibility_is_told(programs, store):
     program = captured(programs, "columns", dynamic=True)
     generated = generate(program)
-    namespace = aot.toolkit.load(generated.text, interpreted=False)
+    namespace = aot.triton_api.load(generated.text, interpreted=False)
     names = [s.name for s in program.symbols]
     for sizes, divisible in ((dict.fromkeys(names, 64), True), (dict.fromkeys(names, 63), False)):
         (launched, *_) = aot.launches(program, generated, namespace, sizes)

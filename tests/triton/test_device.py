@@ -166,14 +166,14 @@ def test_what_does_not_fit_is_compiled_with_smaller_blocks(programs, monkeypatch
 
     monkeypatch.setattr(aot, "compiled", compiled)
     with config.patch(cache_dir=str(tmp_path)):
-        aot.artefacts.forget()
+        aot.artifact_store.forget()
         (made,) = aot.compile_program(programs[-1], 80, {}, most_shared=10_000)
         assert tried == [(3, 64, 64, 32), (2, 64, 64, 32), (1, 64, 64, 32), (1, 32, 64, 32), (1, 32, 32, 32)]
         assert made.facts["shared"] <= 10_000 and dict(made.launched.constants)["BM"] == 32
         assert made.launched.grid == (8 * 8,)  # more, smaller tiles
         with pytest.raises(BackendError, match="shared memory, and this chip has 100"):
             aot.compile_program(programs[-1], 80, {}, most_shared=100)
-    aot.artefacts.forget()
+    aot.artifact_store.forget()
 
 
 def test_one_device_a_graph():

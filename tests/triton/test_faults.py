@@ -40,7 +40,7 @@ def place(stub, monkeypatch):
 
     monkeypatch.setattr(aot, "binary", lambda key, *given: compiled(*given))
     monkeypatch.setattr(aot, "kept_list", lambda whole: None)
-    monkeypatch.setattr(aot.artefacts, "put", lambda *given: "")
+    monkeypatch.setattr(aot.artifact_store, "put", lambda *given: "")
     return Stubbed(stub)
 
 
