@@ -35,7 +35,7 @@ from ..shapes.symbolic_shapes import SymFloat
 
 # some of these register handlers
 from ..variables import builder, builtins, copying, eval_text, autograd_function, higher_order, messages, objects, polyfills  # noqa: F401
-from ..variables.arguments import is_surplus, misused, parameters
+from ..variables.arguments import fits, misused
 from ..variables.base import NotPlain, Variable
 from ..variables.class_mutation import ClassEdits
 from ..variables.constant import answered, ConstantVariable, SymVariable, TextVariable, is_open, is_open_text, join_texts, sample
@@ -439,7 +439,7 @@ class Context:
 
     def handled(self, handler, fn, args, kwargs):
         """What a handler makes of a call of `fn` that binds; of another one Python is to say what is wrong with it."""
-        if is_surplus(fn, args, kwargs) or not parameters(handler).bind(1 + len(args), kwargs):
+        if not fits(handler, args, kwargs, fn):
             raise misused(fn)
         try:
             return handler(self, *args, **kwargs)
