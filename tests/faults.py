@@ -1229,8 +1229,8 @@ SMALL_LANGUAGE = "tests/capture/test_language_programs.py::test_small_programs"
 def stop_iteration_without_a_value():
     rewrite(
         "capture.variables.builtins:_next",
-        "return tx.next_or_raise(args[0])",
-        "value = args[0].next(tx)\n        return value if value is not None else tx.raise_error(StopIteration)",
+        "return tx.next_or_raise(iterator)",
+        "value = iterator.next(tx)\n        return value if value is not None else tx.raise_error(StopIteration)",
     )
 
 

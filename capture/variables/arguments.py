@@ -78,6 +78,21 @@ def is_surplus(fn: Callable, args: list, kwargs: dict) -> bool:
     return len(args) > at_most or (bool(kwargs) and keywords is not None and not kwargs.keys() <= keywords)
 
 
+@functools.cache
+def span(handler: FunctionType, fn: Callable | None = None) -> tuple[float, float]:
+    """How few and how many positional arguments, with no others, a handler takes, and the builtin that it answers for."""
+    told = parameters(handler)
+    return math.inf if told.required else told.least, min(told.most, math.inf if fn is None else 1 + most_arguments(fn)[0])
+
+
+def fits(handler: FunctionType, args: list, kwargs: dict, fn: Callable | None = None, own: int = 1) -> bool:
+    """Whether a call of a handler, with so many arguments of `own` in front, is one that Python makes, and `fn` takes."""
+    if kwargs:
+        return parameters(handler).bind(own + len(args), kwargs) and (fn is None or not is_surplus(fn, args, kwargs))
+    least, most = span(handler, fn)
+    return least <= own + len(args) <= most
+
+
 def misused(name: Any) -> GraphBreak:
     """A call that Python refuses, and has to tell the program so."""
     return unsupported("builtin", f"{getattr(name, '__name__', name)}() with arguments of other kinds or number")

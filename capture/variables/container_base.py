@@ -8,7 +8,7 @@ replays their final contents after the graph. The kinds: sequences.py, dicts.py,
 from __future__ import annotations
 
 from ..breaks import unsupported
-from .arguments import misused, parameters
+from .arguments import fits, misused
 from .base import Variable
 from .constant import PlainMethod
 
@@ -30,7 +30,7 @@ class ContainerVariable(Variable):
         method = getattr(self, "method_" + name.strip("_"), None)
         if method is None:
             raise unsupported("builtin", f"method {self.python_type().__name__}.{name}")
-        if not parameters(method.__func__).bind(2 + len(args), kwargs):
+        if not fits(method.__func__, args, kwargs, own=2):
             raise misused(f"{self.python_type().__name__}.{name}")
         return method(tx, *args, **kwargs)
 
