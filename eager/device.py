@@ -4,7 +4,6 @@ them.
 
 from __future__ import annotations
 
-import importlib
 
 TYPES = ("cpu", "cuda", "meta", "mps", "xpu")
 
@@ -90,10 +89,20 @@ def set_default_device(d) -> device:
     return previous
 
 
+_drivers: dict[str, tuple] = {}
+
+
+def register_driver(kind: str, found, start) -> None:
+    """Say how a device type comes to be: `found()` tells whether it is here, `start()` enters its runtime. Once for each type."""
+    if kind in _drivers:
+        raise RuntimeError(f"there is a driver for {kind} devices already")
+    _drivers[kind] = found, start
+
+
 def usable(kind: str) -> bool:
     """Whether tensors of a device type can be made here."""
-    if kind == "cuda" and kind not in runtimes:
-        return importlib.import_module(".cuda.find_cupy", __package__).found()[0] is not None
+    if kind in _drivers and kind not in runtimes:
+        return _drivers[kind][0]()
     return kind in ("cpu", "meta") or kind in runtimes
 
 
@@ -103,6 +112,6 @@ def place(d) -> device:
     d = _default if d is None else device(d)
     if d.type == "cuda":
         if "cuda" not in runtimes:
-            importlib.import_module(".cuda.runtime", __package__).start()
+            _drivers["cuda"][1]()
         return runtimes["cuda"].place(d)
     return d

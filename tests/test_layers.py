@@ -65,13 +65,22 @@ def by_name(node, package):
     """What `import_module(".a.b", __package__)` or `submodules` names by a constant text, or None."""
     if not isinstance(node, ast.Call) or getattr(node.func, "attr", getattr(node.func, "id", "")) != "import_module":
         return None
-    if not node.args or not isinstance(node.args[0], ast.Constant) or not isinstance(node.args[0].value, str):
+    text = constant_text(node.args[0]) if node.args else None
+    if text is None:
         return None
-    text = node.args[0].value
     level = len(text) - len(text.lstrip("."))
     if level:
         return ".".join([*package[: len(package) - level + 1], text[level:]])
     return text.removeprefix("flambeau.") if text.startswith("flambeau.") else None
+
+
+def constant_text(node):
+    """A constant, or `f"{__package__}.a"` as `.a`."""
+    if isinstance(node, ast.JoinedStr) and len(node.values) == 2 and isinstance(node.values[0], ast.FormattedValue):
+        package, rest = node.values[0].value, node.values[1]
+        if getattr(package, "id", "") == "__package__" and isinstance(rest, ast.Constant):
+            return rest.value
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def home(target, known):
