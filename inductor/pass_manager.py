@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..runtime import compile_log
 from ..runtime.config import config
 from ..runtime.dataclass import data
 
-if TYPE_CHECKING:
-    from .runtime.runtime_wrapper import Executable
+
+class Executable(Protocol):
+    """What runs a final graph. overwrites: numbers of the inputs whose bytes a run uses for something else."""
+
+    overwrites: frozenset[int]
+
+    def __call__(self, inputs: list, seed: int, base: int) -> list: ...
 
 
 @data

@@ -11,22 +11,25 @@ LAYERS = ["runtime", "eager", "capture", "inductor", "cli"]
 # not import each other in a circle.
 PHASES = {
     "capture": [
-        {"surroundings", "breaks", "state", "skipfiles", "report"},
-        {"bytecode", "shapes", "guards", "fx"},
+        {"surroundings", "breaks", "shapes"},
+        {"state", "fx", "report"},
+        {"skipfiles", "bytecode", "guards"},
         {"graph"},
         {"variables"},
         {"frontend"},
         {"dynamo", "functorch"},
     ],
     "inductor": [
-        {"source_text"},
-        {"graph"},
+        {"source_text", "pass_manager"},
         {"loops"},
-        {"schedule"},
-        {"cpp", "runtime"},
-        {"pass_manager", "targets", "given_outputs"},
+        {"graph", "schedule"},
+        {"cpp"},
+        {"runtime"},
+        {"targets", "given_outputs"},
         {"driver"},
-        {"debug_backends", "backend", "tools", "triton"},
+        {"debug_backends", "tools"},
+        {"triton"},
+        {"backend"},
     ],
 }
 FACE = ("cli.",)  # what stands beside the public names, and may use them

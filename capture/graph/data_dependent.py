@@ -9,7 +9,6 @@ inputs (`in_pieces`); a piece is compiled at its first call, when the values it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...eager import dtypes, random
 from ...eager.frontend.indexing import nonzero
@@ -22,8 +21,6 @@ from .graph import Graph, Interpreter, Node, Read, bind_symbols, check_read, eva
 from ..shapes.symbolic_shapes import SymFloat, SymInt
 from ..state import native
 
-if TYPE_CHECKING:
-    from ..frontend.backends import Backend
 
 TRIES = 8  # calls in a row whose data is not as the graph assumes, before it is not tried any more
 MOST = 16  # reads in one graph; a loop over more values is better left to Python
@@ -89,7 +86,7 @@ def is_read(node: Node) -> bool:
     return isinstance(node.target, Read) or node.is_getitem and isinstance(node.args[0].target, Read)
 
 
-def in_pieces(graph: Graph, backend: Backend) -> Callable | None:
+def in_pieces(graph: Graph, backend: Callable) -> Callable | None:
     """The callable of a graph with reads; None where the backend takes it whole."""
     if backend.takes_reads or not any(map(is_read, graph.nodes)):
         return None
@@ -99,7 +96,7 @@ def in_pieces(graph: Graph, backend: Backend) -> Callable | None:
 class Pieces:
     """Runs the pieces and the reads between them. Nothing that the caller can see is written before the last read."""
 
-    def __init__(self, graph: Graph, backend: Backend):
+    def __init__(self, graph: Graph, backend: Callable):
         self.graph, self.steps, self.refused, run = graph, [], 0, []
         self.needed = set(leaves(graph.output.args))
         for node in graph.calls:
@@ -116,7 +113,7 @@ class Pieces:
         output = graph.output.args[0]
         self.flat = output if type(output) is tuple and all(isinstance(v, Node) for v in output) else None
 
-    def add(self, nodes: list[Node], backend: Backend) -> None:
+    def add(self, nodes: list[Node], backend: Callable) -> None:
         if nodes:
             inside = set(nodes)
             shown = [n for n in nodes if n in self.needed or any(user not in inside for user in n.users)]
@@ -189,7 +186,7 @@ class Reading:
 class Piece:
     """Nodes between two reads as a graph of their own: inputs are earlier values and symbols."""
 
-    def __init__(self, whole: Graph, nodes: list[Node], shown: list[Node], backend: Backend):
+    def __init__(self, whole: Graph, nodes: list[Node], shown: list[Node], backend: Callable):
         self.shown, self.backend, self.compiled = shown, backend, None
         self.graph = whole.like(whole.name)
         inside = set(nodes)

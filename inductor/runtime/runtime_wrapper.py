@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -30,17 +30,10 @@ from ...runtime.errors import CheckFailed, Unsupported
 from ..cpp.launch import Compiled
 from ..graph.schemas import Crossing, Fresh, IsInput, KeptFunctional, Slot, ViewOfInput, ViewOfOutput
 from ..graph.compiler_ops import restride
+from ..pass_manager import Executable
 
 if TYPE_CHECKING:
     from ..graph.functionalize import FunctionalGraph
-
-
-class Executable(Protocol):
-    """What runs a final graph. overwrites: numbers of the inputs whose bytes a run uses for something else."""
-
-    overwrites: frozenset[int]
-
-    def __call__(self, inputs: list, seed: int, base: int) -> list: ...
 
 
 @data(eq=False)
