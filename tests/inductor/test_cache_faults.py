@@ -134,10 +134,10 @@ def test_a_full_disk(tmp_path, full, everywhere):
     """Nothing can be written: to the store, or anywhere."""
     told = "    if everywhere or path.startswith(folder): raise OSError(28, 'No space left on device')\n"
     code = (
-        "import os\nfrom flambeau.runtime import artefacts\nkept, folder = artefacts.write_atomically, "
+        "import os\nfrom flambeau.runtime import artifact_store\nkept, folder = artifact_store.write_atomically, "
         f"os.environ['FLAMBEAU_CACHE_DIR']\neverywhere = {everywhere}\n"
         f"def write_atomically(path, data):\n{told}    return kept(path, data)\n"
-        "artefacts.write_atomically = write_atomically\n" + PROGRAM
+        "artifact_store.write_atomically = write_atomically\n" + PROGRAM
     )
     folder = tmp_path / "cache"
     said, result = run(code, folder)
@@ -175,8 +175,8 @@ def test_a_read_only_store_is_read(full):
     folder, result = full
     before = sorted(folder.rglob("*"))
     code = (
-        "from flambeau.runtime import artefacts; "  # the program's lines keep their numbers
-        "artefacts._write_refusal = lambda folder: 'it cannot be written to: Read-only file system'"
+        "from flambeau.runtime import artifact_store; "  # the program's lines keep their numbers
+        "artifact_store._write_refusal = lambda folder: 'it cannot be written to: Read-only file system'"
         + PROGRAM
         + "assert torch.compile(lambda x: x - 5)(torch.ones(2)).tolist() == [-4.0, -4.0]\n"
     )
