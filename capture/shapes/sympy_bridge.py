@@ -35,6 +35,13 @@ class _Division(sympy.Function):
         sides = (text if a.is_Atom else f"({text})" for a in self.args for text in [printer.doprint(a)])
         return f"({self.sign.join(sides)})"
 
+    def _code(self, printer):
+        """In brackets: lambdify would print a class of this name as sympy's own, whose precedence it knows."""
+        a, d = (printer._print(x) for x in self.args)
+        return f"(({a}) {self.sign} ({d}))"
+
+    _lambdacode = _pythoncode = _numpycode = _code
+
 
 class FloorDiv(_Division):
     """floor(a / d). `rewrite(sympy.floor)` gives sympy's own."""

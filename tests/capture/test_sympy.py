@@ -65,6 +65,15 @@ def test_both_ways_mean_the_same_at_all_points(tree, points):
             assert back.evaluate(values) == put(s, values) == called(*(values[name] for name in SYMBOLS)) == expected
 
 
+@pytest.mark.parametrize("modules", ["math", "numpy"])
+def test_divisions_among_products_are_called_as_they_are(modules):
+    """-2*((-n)%3) was printed as -2*(-n) % 3."""
+    N, n = VARS["n"], SYMBOLS["n"]
+    for e in ((N % -3) * 2, -2 * ((-N) % 3), 5 - 3 * (-N // 4), (N % 3) * (N // 2) ** 2):
+        called = sympy.lambdify(n, sympy_bridge.to_sympy(e), modules)
+        assert [called(k) for k in range(1, 9)] == [value(e, {"n": k}) for k in range(1, 9)]
+
+
 def test_sympys_own_divisions_come_back():
     n, b = SYMBOLS["n"], SYMBOLS["b"]
     N, B = VARS["n"], VARS["b"]
