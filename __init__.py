@@ -273,6 +273,7 @@ from .runtime import locks as _locks  # noqa: E402
 
 with _locks.importing:
     from .eager import dispatch as _dispatch, ops as _ops  # every op is defined before anything uses one
+    from .eager import drivers as _drivers  # noqa: F401  (how CUDA is found and started)
     from . import capture, eager, inductor
     from .runtime import log as _log  # noqa: F401  (a wrong FLAMBEAU_LOGS is told at once)
     from .eager import api, autograd, nn, random

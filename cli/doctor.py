@@ -49,6 +49,7 @@ def found() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "numpy": installed("numpy"),
+        "sympy": installed("sympy"),
         "ml_dtypes": installed("ml_dtypes"),
         "captures": state.native is not None,
         "compiler": compiler(),

@@ -11,6 +11,8 @@ import sys
 import ml_dtypes
 import numpy as np
 
+from .sizes import SymFloat
+
 
 class dtype:
     """An element type. Compare with `is`; printed with PyTorch's name."""
@@ -151,7 +153,7 @@ def of_number(number) -> dtype:
         return default_complex()
     if isinstance(number, np.generic):
         return _default if number.dtype.kind in "fb" else int64
-    return _default if isinstance(number, float) or type(number).__name__ == "SymFloat" else int64
+    return _default if isinstance(number, (float, SymFloat)) else int64
 
 
 class finfo:

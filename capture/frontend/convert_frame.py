@@ -285,8 +285,7 @@ class Trace:
 
     def backend_leaves(self, inputs) -> str | None:
         """Why a backend leaves a whole frame to Python, or None. Its own code is right for every call that the guards accept."""
-        backend = self.job.options.backend
-        ask = getattr(getattr(backend, "func", backend), "leaves", None)
+        ask = self.job.options.backend.leaves
         return ask and ask(self.tx.tracer.graph, [value for _, _, value in inputs], self.job.options.options)
 
     def left(self, record, why: str):

@@ -9,7 +9,7 @@ from ...eager import dtypes
 from ...eager.dispatch import refused_write
 from ...eager.storage import address
 from ..shapes import expr as E
-from ..shapes.symbolic_shapes import Relation, compile_guard, compile_number
+from ..shapes.relations import Relation, compile_guard, compile_number
 from .class_lookups import lookup_guards
 from .source import Guard, Pinned, item, node_of
 from .tensor_facts import TensorFacts, on_gpu

@@ -21,11 +21,23 @@ ASSUMED = {"size": {"positive": True}, "unbacked": {"nonnegative": True}, "index
 
 
 class _Division(sympy.Function):
-    """Of two integers; written as Python writes it, and Python's operator is what lambdify calls."""
+    """Of two integers; written as Python writes it, and Python's operator is what lambdify calls. `as_floor`: what it
+    means in sympy's own functions; `by_one`: of a divisor of 1."""
 
     nargs = 2
     is_integer = True
     sign = ""
+
+    @classmethod
+    def eval(cls, a, d):
+        if d.is_zero:
+            raise ZeroDivisionError(f"({a}) {cls.sign} 0")
+        if a.is_number and d.is_number:
+            return cls.as_floor(a, d)
+        return sympy.S.Zero if a.is_zero else cls.by_one(a) if d == 1 else None
+
+    def _eval_rewrite_as_floor(self, a, d, **_):
+        return self.as_floor(a, d)
 
     def _eval_is_nonnegative(self):
         a, d = self.args
@@ -44,21 +56,12 @@ class _Division(sympy.Function):
 
 
 class FloorDiv(_Division):
-    """floor(a / d). `rewrite(sympy.floor)` gives sympy's own."""
+    """floor(a / d)."""
 
     sign = "//"
     _imp_ = staticmethod(operator.floordiv)
-
-    @classmethod
-    def eval(cls, a, d):
-        if d.is_zero:
-            raise ZeroDivisionError(f"({a}) divided by 0")
-        if a.is_number and d.is_number:
-            return sympy.floor(a / d)
-        return sympy.S.Zero if a.is_zero else a if d == 1 else None
-
-    def _eval_rewrite_as_floor(self, a, d, **_):
-        return sympy.floor(a / d)
+    as_floor = staticmethod(lambda a, d: sympy.floor(a / d))
+    by_one = staticmethod(lambda a: a)
 
 
 class Mod(_Division):
@@ -67,20 +70,11 @@ class Mod(_Division):
 
     sign = "%"
     _imp_ = staticmethod(operator.mod)
-
-    @classmethod
-    def eval(cls, a, d):
-        if d.is_zero:
-            raise ZeroDivisionError(f"({a}) modulo 0")
-        if a.is_number and d.is_number:
-            return a - d * sympy.floor(a / d)
-        return sympy.S.Zero if a.is_zero or d == 1 else None
+    as_floor = staticmethod(lambda a, d: a - d * sympy.floor(a / d))
+    by_one = staticmethod(lambda a: sympy.S.Zero)
 
     def _eval_rewrite_as_Mod(self, a, d, **_):
         return sympy.Mod(a, d)
-
-    def _eval_rewrite_as_floor(self, a, d, **_):
-        return a - d * sympy.floor(a / d)
 
 
 # -- expressions to sympy -------------------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from ...eager.utils.checkpoint import checkpoint, noop_context_fn
 from ...eager.state import no_modes, setting
 from ..breaks import unsupported
 from ..shapes.expr import const
-from ..shapes.symbolic_shapes import Relation, SymInt
+from ..shapes.relations import Relation
+from ..shapes.symbolic_shapes import SymInt
 from .builtins import handles
 from .functions import UserFunctionVariable
 from .tensor import TensorVariable

@@ -22,7 +22,8 @@ from ...capture.graph import graph as captured
 from ...capture.frontend.trace_context import Stack
 from ...capture.graph.autograd_function import BackwardRule
 from ...capture.graph.graph import Graph, Node
-from ...capture.shapes.symbolic_shapes import FloatComparison, Guard, Relation, ShapeEnv, SymFloat, SymInt
+from ...capture.shapes.relations import Guard, Relation
+from ...capture.shapes.symbolic_shapes import FloatComparison, ShapeEnv, SymFloat, SymInt
 from ...eager import dtypes
 from ...eager.device import device
 from ...eager.op.op import OPS, Op

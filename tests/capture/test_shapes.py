@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from flambeau.capture.shapes import symbolic_shapes
-from flambeau.capture.shapes.symbolic_shapes import ShapeEnv, SymBool, SymFloat, SymInt, compile_guard, run_guard
+from flambeau.capture.shapes.relations import compile_guard, run_guard
+from flambeau.capture.shapes.symbolic_shapes import ShapeEnv, SymBool, SymFloat, SymInt
 from flambeau.runtime.errors import Unsupported
 
 

@@ -14,7 +14,8 @@ import flambeau as torch
 from flambeau.capture.shapes import expr as E
 from flambeau.capture.shapes import proofs, solutions, sympy_bridge
 from flambeau.capture.shapes.expr import maximum, minimum, var
-from flambeau.capture.shapes.symbolic_shapes import Relation, ShapeEnv, SymBool
+from flambeau.capture.shapes.relations import Relation
+from flambeau.capture.shapes.symbolic_shapes import ShapeEnv, SymBool
 from flambeau.capture.shapes.value_ranges import Bounds, simplify
 
 from flambeau.runtime.errors import ConstraintViolation
