@@ -14,6 +14,10 @@ class SymInt:
 
     __slots__ = ()
 
+    def as_size(self):
+        """The size of a dimension that it is: itself where that is 2 or more, else the int that it is here."""
+        return self
+
 
 class SymFloat:
     """A float that is not fixed while a program is captured."""
@@ -122,3 +126,12 @@ def static(sizes) -> bool:
         if type(n) is not int and isinstance(n, SymInt):
             return False
     return True
+
+
+def settled_sizes(sizes, strides) -> tuple:
+    """Sizes and strides of a new tensor while a program is captured: sizes 0 and 1 are ints, which rules of shape rely on (what
+    is 1 broadcasts, has no order in memory, and is squeezed away)."""
+    settled = tuple([n.as_size() if isinstance(n, SymInt) else n for n in sizes])
+    if type(strides) is RowMajor and any(a is not b for a, b in zip(settled, sizes)):
+        strides = RowMajor(contiguous_strides(settled))
+    return settled, strides

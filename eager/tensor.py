@@ -19,7 +19,7 @@ from . import device as devices
 from . import dtypes
 from .errors import DataDependent
 from .printing import text
-from .sizes import RowMajor, contiguous_strides, is_row_major, numel
+from .sizes import RowMajor, contiguous_strides, is_row_major, numel, settled_sizes, static
 from .state import state
 from .storage import Storage, address, copied, flat_bytes, strided
 
@@ -487,6 +487,8 @@ def fake_tensor(
     sizes, strides=None, dtype=dtypes.float32, device=_cpu, requires_grad: bool = False, storage: Storage | None = None, offset=0
 ) -> Tensor:
     """A tensor without bytes. `strides=None` means contiguous; a `storage` makes it an alias of the others in it."""
+    if not static(sizes):
+        sizes, strides = settled_sizes(sizes, strides)
     t = _new(Tensor)
     t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._view = (None, dtype, device, requires_grad, None, None)
     t._geometry = (tuple(sizes), None if strides is None else tuple(strides), offset)

@@ -339,6 +339,19 @@ class ShapeEnv:
         self._ranges[atom.name] = (low, high)
         self._bounds = Bounds(self._ranges)
 
+    def as_size(self, size: SymInt) -> SymInt | int:
+        """A number that has become the size of a dimension. As for the sizes of inputs, 0 and 1 have code of their own; those
+        that only the data knows stay open, as do all where no guard may be added."""
+        e = self.canonical(size.expr)
+        if e.is_const:
+            return e.value
+        low, _ = self._bounds.interval(e)
+        if low >= 2 or self._sealed or self.hint_of(e) is None:
+            return size
+        if self.decide(Relation("<=", E.const(2), e), f"a size: {OWN_CODE}"):
+            return size
+        return self.specialise(e, f"a size: {OWN_CODE}")
+
     def specialise(self, e: Expr, reason: str) -> int:
         """The value as a plain int, under a guard that it stays that."""
         e = self.canonical(e)
@@ -453,6 +466,9 @@ class SymInt(sizes.SymInt):
     __eq__, __ne__ = _relation("=="), _relation("!=")
     __lt__, __le__ = _relation("<"), _relation("<=")
     __gt__, __ge__ = _relation("<", True), _relation("<=", True)
+
+    def as_size(self) -> SymInt | int:
+        return self.env.as_size(self)
 
     def as_float(self) -> SymFloat:
         return SymFloat(self.env, ("int", self.expr))

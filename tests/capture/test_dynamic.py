@@ -350,3 +350,42 @@ def test_texts_of_errors_tell_the_sizes_of_each_call(name):
     for n in (3, 4, 5, 12):
         (told, doubled), (wanted, plain) = compiled(x(n, n + 2)), fn(x(n, n + 2))
         assert told == wanted and doubled.shape == plain.shape
+
+
+DERIVED = {
+    "broadcast": lambda n, y: torch.ones(n % 3 + 1, 3) + y,
+    "broadcast, the error caught": lambda n, y: added(torch.ones(n % 3 + 1), y[0]),
+    "order in memory": lambda n, y: (
+        torch.ones(3, n % 3 + 1).t().is_contiguous(),
+        torch.ones(3, n % 3 + 1).t().contiguous().stride(),
+    ),
+    "squeezed": lambda n, y: torch.ones(n % 3 + 1, 3).squeeze(),
+    "expanded": lambda n, y: torch.ones(n % 3 + 1, 3).expand(4, 3),
+    "written": lambda n, y: torch.zeros(4, 3).copy_(torch.ones(n % 3 + 1, 3)),
+    "a slice": lambda n, y: y[: n % 3] + y[:2],
+    "a half": lambda n, y: torch.ones(n // 2, 3) * y,
+    "batches": lambda n, y: torch.ones(n % 3 + 1, 2, 4) @ y.expand(4, 4, 3),
+}
+
+
+def added(x, y):
+    try:
+        return x + y
+    except RuntimeError:
+        return x
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "loops", "inductor"])
+@pytest.mark.parametrize("name", DERIVED)
+def test_sizes_that_are_computed_and_may_be_one(name, backend):
+    """As sizes of inputs do, they have code of their own at 0 and 1: a rule of shape takes a symbol for at least 2."""
+
+    def shown(function, n):
+        try:
+            return repr(function(n, torch.arange(12.0).reshape(4, 3)))
+        except (RuntimeError, ValueError) as error:
+            return type(error).__name__
+
+    compiled = torch.compile(DERIVED[name], backend=backend)
+    for n in (2, 4, 3, 6, 5, 9, 1, 8, 10):
+        assert shown(compiled, n) == shown(DERIVED[name], n), n

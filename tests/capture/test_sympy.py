@@ -349,4 +349,4 @@ def test_a_report_says_which_sizes_its_code_takes():
     compiled = torch.compile(fn, dynamic=True)
     compiled(torch.ones(8))
     (symbol,) = torch.compiler.report(compiled).graphs[0].symbols
-    assert symbol.takes == "s0 is a multiple of 4, up to 64"
+    assert symbol.takes == "s0 is a multiple of 4 from 8, up to 64"
