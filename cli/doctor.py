@@ -211,7 +211,7 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("flambeau", f"{facts['flambeau']} on Python {facts['python']}, {facts['platform']}"),
         (
             "packages",
-            f"numpy {facts['numpy']}, ml_dtypes {facts['ml_dtypes']}"
+            f"numpy {facts['numpy']}, ml_dtypes {facts['ml_dtypes']}, sympy {facts['sympy']}"
             + "".join(f", {name} {found}" for name, found in facts["optional"].items() if found),
         ),
         ("capture", "yes" if facts["captures"] else "no: compiled functions run eagerly"),

@@ -1,4 +1,4 @@
-"""Devices that need a package: how they are found and started. The public package enters them; nothing in this layer imports this."""
+"""Devices that need a package: how they are found and started. The public package imports this; nothing in this layer does."""
 
 from . import device
 

@@ -6,14 +6,11 @@ name when they tell the type of a tensor's storage.
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 
 from . import dtypes
-from .errors import DataDependent
 from .storage import UntypedStorage
-from .tensor import Tensor, install_methods
+from .tensor import install_methods
 
 
 class TypedStorage:
@@ -218,22 +215,4 @@ def storage(self) -> TypedStorage:
     return TypedStorage(wrap_storage=self._ensure_storage(), dtype=self._dtype)
 
 
-def share_memory_(self) -> Tensor:
-    """Moves the bytes to memory that other processes can map; every tensor over the storage moves along."""
-    importlib.import_module(f"{__package__}.multiprocessing")  # from now on processes are sent descriptors, not copies
-    _real(self, "share_memory_()")._ensure_storage().share_memory_()
-    return self
-
-
-def is_shared(self) -> bool:
-    return _real(self, "is_shared()")._ensure_storage().is_shared()
-
-
-def _real(tensor, what: str) -> Tensor:
-    """The tensor; a trace, whose tensors on the CPU have no bytes, breaks here."""
-    if tensor._array is None and tensor._device.type == "cpu":
-        raise DataDependent(what)
-    return tensor
-
-
-install_methods({"storage": storage, "_typed_storage": storage, "share_memory_": share_memory_, "is_shared": is_shared})
+install_methods({"storage": storage, "_typed_storage": storage})

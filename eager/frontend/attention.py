@@ -88,7 +88,7 @@ def additive_mask(mask, name, dtype):
     return mask
 
 
-def _check_ranks(query, key, value, key_padding_mask, attn_mask, heads):
+def _check_ranks(query, key, value, key_padding_mask, attn_mask, heads, causal):
     rank = query.dim()
     if rank not in (2, 3):
         raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
@@ -111,11 +111,18 @@ def _check_ranks(query, key, value, key_padding_mask, attn_mask, heads):
         expected = (heads, query.shape[0], key.shape[0])
         if rank == 2 and attn_mask.dim() == 3 and tuple(attn_mask.shape) != expected:
             raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {attn_mask.shape}")
+    elif causal:
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
 
 
 def _one_more(mask):
     """A further column of zeros: for a key that every query may attend to."""
     return None if mask is None else cat((mask, full((*mask.shape[:-1], 1), 0, mask.dtype, mask.device)), len(mask.shape) - 1)
+
+
+def _zero_key(heads):
+    """A further key, or value, of zeros; heads: (N, heads, S, E)."""
+    return cat((heads, full((*heads.shape[:2], 1, heads.shape[3]), 0, heads.dtype, heads.device)), 2)
 
 
 def _projected(query, key, value, weight, bias, separate, q_weight, k_weight, v_weight):
@@ -203,9 +210,7 @@ def multi_head_attention_forward(
     Masks: attn_mask (L, S) or (N * heads, L, S), key_padding_mask (N, S); True, or -inf, is not attended to.
     `is_causal` says that attn_mask is causal. -> (output, weights (N, L, S), per head (N, heads, L, S), or None).
     """
-    _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
-    if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads, is_causal)
     batched = query.dim() == 3
     if not batched:
         query, key, value, key_padding_mask = _as_batch(query, key, value, key_padding_mask)
@@ -215,7 +220,6 @@ def multi_head_attention_forward(
     causal = is_causal and key_padding_mask is None and not need_weights and bias_k is None and not add_zero_attn
     key_padding_mask = additive_mask(key_padding_mask, "key_padding_mask", dtype)
     attn_mask = None if causal else additive_mask(attn_mask, "attn_mask", dtype)
-
     q, k, v = _projected(
         query, key, value, in_proj_weight, in_proj_bias, use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight
     )
@@ -226,20 +230,22 @@ def multi_head_attention_forward(
     k = _heads(k, batch, num_heads) if static_k is None else _given_heads(static_k, batch, num_heads, head_dim, "static_k")
     v = _heads(v, batch, num_heads) if static_v is None else _given_heads(static_v, batch, num_heads, head_dim, "static_v")
     if add_zero_attn:
-        nothing = full((batch, num_heads, 1, head_dim), 0, dtype, q.device)
-        k, v = cat((k, nothing), 2), cat((v, nothing), 2)
+        k, v = _zero_key(k), _zero_key(v)
         attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
-    mask = _attention_mask(attn_mask, length, k.shape[2], batch, num_heads)
-    mask = _with_padding(mask, key_padding_mask, batch, k.shape[2])
-    if need_weights:
-        out, weights = _with_weights(q, k, v, mask, dropout_p)
-        weights = mean(weights, (1,), False) if average_attn_weights else weights
-    else:
-        out, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
+    mask = _with_padding(_attention_mask(attn_mask, length, k.shape[2], batch, num_heads), key_padding_mask, batch, k.shape[2])
+    out, weights = _attended(q, k, v, mask, dropout_p, causal, need_weights, average_attn_weights)
     out = linear(reshape(out.permute(2, 0, 1, 3), (length, batch, size)), out_proj_weight, out_proj_bias)
     if not batched:
         out, weights = squeeze(out, (1,)), None if weights is None else squeeze(weights, (0,))
     return out, weights
+
+
+def _attended(q, k, v, mask, dropout_p, causal, need_weights, average):
+    """What the heads (N, heads, L, E) gather, and their weights, (N, L, S) where averaged, or None."""
+    if not need_weights:
+        return scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
+    out, weights = _with_weights(q, k, v, mask, dropout_p)
+    return out, mean(weights, (1,), False) if average else weights
 
 
 def _as_batch(query, key, value, padding):

@@ -230,6 +230,11 @@ STATEMENTS = [
     "log.append(len(torch.rand(2)))",
     "del =@n=",
     "=@t= = torch.zeros(@N % 3 + 1)",
+    "=@t= = torch.ones(@N % 3 + 1) + @T",
+    "=@t= = torch.ones(@N % 3 + 1, 3).squeeze()",
+    "=@t= = @t.expand(@N % 3 + 1, *@t.shape).sum(0)",
+    "log.append(torch.ones(3, @N % 3 + 1).t().is_contiguous())",
+    "log.append(torch.ones(2, @N % 4).t().contiguous().stride())",
     "Base.kind = @S",
     "log.append(Base.kind)",
 ]
