@@ -20,6 +20,7 @@ construct(
     "tensor_indexing",
     "int",
     "r = a[0], a[:, 1], a[..., None], a[-1, 0:2], a[None], a[0, 1], a[:, ::2], a[a > 0].shape if False else a[..., 0], a[[1, 0]], a[torch.tensor([0, 1])], a[:, [0, 2]], a[1:, None, :-1], a[()], a[True]",
+    sizes=1,
 )
 construct("tensor_index_mask", "mask", "w = torch.arange(12.).reshape(4, 3) + a.sum()\nr = w[:2][v]", ops=-1, sizes=1)
 construct(
