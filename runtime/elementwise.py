@@ -36,6 +36,17 @@ def every(name, x):
     return out
 
 
+def every_pair(name, a, b):
+    """A map of two arrays of one type and size, side by side in memory."""
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or not a.size or a.dtype not in _TYPES:
+        return NotImplemented
+    if a.dtype != b.dtype or a.shape != b.shape or not plain(a, b):
+        return NotImplemented
+    out = empty(a.shape, a.dtype)
+    run(name, a.dtype, a.size, GRAIN // 4, (out, a, b), (), ())
+    return out
+
+
 def map_calls(c, name, out, x):
     """For compiled code: the map as a call of its kernel."""
     if x.dtype.name not in TYPES or c.is_empty(x):

@@ -294,14 +294,20 @@ struct OwnLoop {
     const char* name; // numpy's function, or the primitive, and the types of the operands and of the result
     void (*loop)(char**, const npy_intp*, const npy_intp*, void*); // given the entry
     const char* job; // the map of the runtime that the loop calls
+    mutable int number; // its place among the jobs, less one: 0 until the first call
 };
 
 // ---- a map of the runtime: on memory side by side, or by way of it
 template <class T> void job_loop(char** p, const npy_intp* count, const npy_intp* s, void* entry) {
     const OwnLoop& own = *(const OwnLoop*)entry;
     constexpr npy_intp size = sizeof(T), some = 512;
-    const JobKernel* kernel = world.api->jobs();
-    while (strcmp(kernel->name, own.job)) kernel++;
+    const JobKernel* jobs = world.api->jobs();
+    if (!own.number) {
+        int k = 0;
+        while (strcmp(jobs[k].name, own.job)) k++;
+        own.number = k + 1;
+    }
+    const JobKernel* kernel = jobs + own.number - 1;
     Job job = {};
     job.rt = world.api->runtime;
     auto run = [&](const void* x, void* out, npy_intp n) {
@@ -332,7 +338,9 @@ inline const OwnLoop own_loops[] = {{"remainder ff->f", float_division<false>}, 
     FB_HALF_LOOPS("add", half_sum), FB_HALF_LOOPS("subtract", half_difference), FB_HALF_LOOPS("multiply", half_product),
     FB_HALF_LOOPS("divide", half_quotient), FB_HALF_LOOPS("maximum", half_greater), FB_HALF_LOOPS("minimum", half_less),
 #undef FB_HALF_LOOPS
-    {"erf f->f", job_loop<float>, "erf"},
-    {"erf d->d", job_loop<double>, "erf"}, {nullptr, nullptr}};
+    {"erf f->f", job_loop<float>, "erf"}, {"exp2 f->f", job_loop<float>, "exp2"}, {"expm1 f->f", job_loop<float>, "expm1"},
+    {"log f->f", job_loop<float>, "log"}, {"log2 f->f", job_loop<float>, "log2"}, {"log1p f->f", job_loop<float>, "log1p"},
+    {"tan f->f", job_loop<float>, "tan"}, {"tanh f->f", job_loop<float>, "tanh"},
+    {"erf d->d", job_loop<double>, "erf"}, {}};
 
 #endif

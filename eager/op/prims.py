@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...runtime import elementwise
 from ...runtime.dataclass import data
 from .. import dtypes
 
@@ -165,8 +166,28 @@ class NumpyVocabulary:
         return value.astype(np.int64, copy=False)
 
 
+def _by_native_map(name, function):
+    """A function of floats by the native map that the compiled path takes, so that both have the same bits."""
+
+    def call(x):
+        if type(x) in (np.ndarray, np.float32) and x.dtype == np.float32:
+            found = elementwise.every(name, np.asarray(x))
+            if found is not NotImplemented:
+                return found
+        return function(x)
+
+    return call
+
+
+def _power(a, b):
+    return _exp2(b) if type(a) is float and a == 2.0 else np.power(a, b)
+
+
+_exp2 = _by_native_map("exp2", lambda x: np.power(2.0, x))
+NATIVE_MAPS = frozenset(("log", "log2", "log1p", "expm1", "tan", "tanh"))  # numpy's are scalar without AVX-512, or less exact
 for _prim in PRIMS.values():
-    setattr(NumpyVocabulary, _prim.name, staticmethod(_prim.numpy))
+    _function = _by_native_map(_prim.name, _prim.numpy) if _prim.name in NATIVE_MAPS else _prim.numpy
+    setattr(NumpyVocabulary, _prim.name, staticmethod(_power if _prim.name == "pow" else _function))
 NUMPY = NumpyVocabulary()
 
 

@@ -294,6 +294,14 @@ def atan(x):
     return _floating(x, np.arctan)
 
 
+atan.native(lambda x: elementwise.every("atan", x))
+
+
+@atan.calls
+def _(c, outs, x):
+    return elementwise.map_calls(c, "atan", outs[0], x)
+
+
 @atan.grad("x")
 def _(g, x):
     return div(g, add(square(x), 1.0))
@@ -304,6 +312,14 @@ def asin(x):
     return _floating(x, np.arcsin)
 
 
+asin.native(lambda x: elementwise.every("asin", x))
+
+
+@asin.calls
+def _(c, outs, x):
+    return elementwise.map_calls(c, "asin", outs[0], x)
+
+
 @asin.grad("x")
 def _(g, x):
     return mul(g, rsqrt(sub(1.0, square(x))))
@@ -312,6 +328,14 @@ def _(g, x):
 @extern(meta=_same_shape, promote="float")
 def acos(x):
     return _floating(x, np.arccos)
+
+
+acos.native(lambda x: elementwise.every("acos", x))
+
+
+@acos.calls
+def _(c, outs, x):
+    return elementwise.map_calls(c, "acos", outs[0], x)
 
 
 @acos.grad("x")

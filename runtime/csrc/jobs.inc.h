@@ -27,6 +27,7 @@ namespace {
 #define FB_ALL_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, f<double, __VA_ARGS__>, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
 // types that compute in float: the C library is as fast for doubles
 #define FB_SINGLE_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, nullptr, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
+#define FB_FLOATS_OF(f, ...) { f<float, __VA_ARGS__>, nullptr, nullptr, nullptr }
 #define FB_SINGLE_TYPES(f) { f<float>, nullptr, f<bf16>, f<f16> }
 // `move` and `take_elements` go by the size of an element: 4, 8, 2 and 1 bytes
 #define FB_SIZES(f) { f<u32>, f<u64>, f<u16>, f<u8> }
@@ -88,6 +89,17 @@ namespace {
     {"bent_line", FB_ALL_TYPES_OF(map, BENT_LINE)}, \
     {"erf", FB_ALL_TYPES_OF(map, ERF)}, \
     {"erfinv", FB_ALL_TYPES_OF(map, ERFINV)}, \
+    {"exp2", FB_FLOATS_OF(map, EXP2)}, \
+    {"expm1", FB_FLOATS_OF(map, EXPM1)}, \
+    {"log", FB_FLOATS_OF(map, LOG)}, \
+    {"log2", FB_FLOATS_OF(map, LOG2)}, \
+    {"log1p", FB_FLOATS_OF(map, LOG1P)}, \
+    {"tan", FB_FLOATS_OF(map, TAN)}, \
+    {"tanh", FB_FLOATS_OF(map, TANH)}, \
+    {"asin", FB_ALL_TYPES_OF(map, ASIN)}, \
+    {"acos", FB_ALL_TYPES_OF(map, ACOS)}, \
+    {"atan", FB_ALL_TYPES_OF(map, ATAN)}, \
+    {"atan2", FB_ALL_TYPES_OF(map, ATAN2)}, \
     {"lgamma", FB_ALL_TYPES_OF(special, LGAMMA)}, \
     {"digamma", FB_ALL_TYPES_OF(special, DIGAMMA)}, \
     {"polygamma", FB_ALL_TYPES_OF(special, POLYGAMMA)}, \

@@ -24,6 +24,17 @@ enum MapOf {
     HARDSWISH,
     ERF,
     ERFINV,
+    EXP2,
+    EXPM1,
+    LOG,
+    LOG2,
+    LOG1P,
+    TAN,
+    TANH,
+    ASIN,
+    ACOS,
+    ATAN,
+    ATAN2,              // of y and x
     HARDSHRINK,         // lambda
     SOFTSHRINK,         // lambda
     HARDSWISH_BACK,
@@ -33,7 +44,7 @@ enum MapOf {
 // the maps that take a second operand
 FB_INLINE constexpr bool of_two(int kind) {
     return kind == SILU_BACK || kind == GELU_ERF_BACK || kind == GELU_TANH_BACK || kind == HARDSWISH_BACK || kind == BENT_SQUARE
-        || kind == BENT_LINE;
+        || kind == BENT_LINE || kind == ATAN2;
 }
 
 // ---- the inverse of the error function: x times a polynomial of w = -log(1 - x^2), fitted by reweighted least squares to
@@ -96,6 +107,17 @@ template <int kind, class V> FB_INLINE V mapped(V x, V g, const V (&f)[4]) {
     } else if constexpr (kind == LOG_SIGMOID) return v_minimum(x, zero) - v_log1p(v_exp(-v_abs(x)));
     else if constexpr (kind == ERF) return v_erf(x);
     else if constexpr (kind == ERFINV) return v_erfinv(x);
+    else if constexpr (kind == EXP2) return v_pow_of_2(x);
+    else if constexpr (kind == EXPM1) return v_expm1(x);
+    else if constexpr (kind == LOG) return v_log(x);
+    else if constexpr (kind == LOG2) return v_log2(x);
+    else if constexpr (kind == LOG1P) return v_log1p(x);
+    else if constexpr (kind == TAN) return v_tan(x);
+    else if constexpr (kind == TANH) return v_tanh(x);
+    else if constexpr (kind == ASIN) return v_asin(x);
+    else if constexpr (kind == ACOS) return v_acos(x);
+    else if constexpr (kind == ATAN) return v_atan(x);
+    else if constexpr (kind == ATAN2) return v_atan2(x, g);
     else if constexpr (kind == RELU) return v_maximum(x, zero);
     else if constexpr (kind == CLAMP) return v_minimum(v_maximum(x, f[0]), f[1]);
     else if constexpr (kind == LEAKY_RELU) return v_where(x > zero, x, x * f[0]);

@@ -428,12 +428,6 @@ FB_INLINE vf v_pow(vf x, vf y) {
     vf r = both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
     return any_lane(far) ? far_pow(r, x, y, far) : r;
 }
-// the power of a base of 2; NaN stays, which the bounds leave alone
-FB_INLINE vf v_pow_of_2(vf y) {
-    y = raw_min(splat_f(129.f), raw_max(splat_f(-152.f), y));
-    hd lo = short_exp2<true>(wide_d(first(y))), hi_ = short_exp2<true>(wide_d(second(y)));
-    return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
-}
 #else
 FB_INLINE vf v_pow(vf x, vf y) {
     vi plain = (x >= splat_f(1.17549435e-38f)) & (x <= splat_f(3.40282347e38f)) & (v_abs(y) <= splat_f(3.40282347e38f));
@@ -442,19 +436,67 @@ FB_INLINE vf v_pow(vf x, vf y) {
     hd hi_ = half_pow(wide_d(second(x)), wide_d(second(y)));
     return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
 }
-// the power of a base of 2, whose logarithm is 1
-FB_INLINE vf v_pow_of_2(vf y) {
-    if (any_lane(~(v_abs(y) <= splat_f(3.40282347e38f)))) return far_pow(splat_f(2.f), y);
-    hd lo = half_exp2(wide_d(first(y))), hi_ = half_exp2(wide_d(second(y)));
-    return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
-}
 #endif
+// the power of a base of 2 = 2^n 2^r with r in [-1/2, 1/2]; exact where it is whole, within 1 ulp; NaN stays, which the bounds
+// leave alone
+FB_INLINE vf v_pow_of_2(vf y) {
+    y = raw_min(splat_f(129.f), raw_max(splat_f(-152.f), y));
+    vf n = v_round(y), r = y - n;
+    vf p = polynomial(r, 0.000154758978f, 0.00134002836f, 0.00961800572f, 0.055503279f, 0.240226507f, 0.693147182f);
+    return v_scale(v_fma(p, r, splat_f(1.f)), n);
+}
+
+// ---- inverse trigonometry; pi / 2 in two parts, of which the second is -4.37e-8
+FB_INLINE vf atan_to_1(vf t) { // t in [0, 1]
+    vf z = t * t;
+    vf p = polynomial(z, -0.00179359387f, 0.0109144812f, -0.0311776139f, 0.0579573587f, -0.0840343684f, 0.109521814f,
+        -0.142642409f, 0.199985489f, -0.333332986f);
+    return v_fma(p * z, t, t);
+}
+FB_INLINE vf quarter_less(vf angle) { return splat_f(1.57079637f) - (angle + splat_f(4.37113883e-8f)); }
+FB_INLINE vf half_less(vf angle) { return splat_f(3.14159274f) - (angle + splat_f(8.74227766e-8f)); }
+// within 2 ulp
+FB_INLINE vf v_atan(vf x) {
+    vf a = v_abs(x), one = splat_f(1.f);
+    vi steep = a > one;
+    vf y = atan_to_1(v_where(steep, one / a, a));
+    return with_sign(v_where(steep, quarter_less(y), y), x);
+}
+// the angle of the point (x, y); within 2 ulp
+FB_INLINE vf v_atan2(vf y, vf x) {
+    vf rise = v_abs(y), run = v_abs(x), zero = splat_f(0.f);
+    vi steep = rise > run;
+    vf low = v_where(steep, run, rise), high = v_where(steep, rise, run);
+    vf t = v_where(low == high, v_where(high == zero, zero, splat_f(1.f)), low / high); // 0 / 0 is 0, inf / inf is 1
+    vf r = atan_to_1(t);
+    r = v_where(steep, quarter_less(r), r);
+    return with_sign(v_where(as_i(x) < 0, half_less(r), r), y);
+}
+// x + x z P(z) with z = x^2 up to 1/2; beyond, asin a = pi/2 - 2 asin sqrt((1 - a) / 2), of which this is asin sqrt(..)
+FB_INLINE vf asin_part(vf a, vi& large) {
+    large = a > splat_f(0.5f);
+    vf z = v_where(large, (splat_f(1.f) - a) * splat_f(0.5f), a * a), s = v_where(large, v_sqrt(z), a);
+    vf p = polynomial(z, 0.0422185473f, 0.0241476111f, 0.045477096f, 0.0749524161f, 0.166667536f);
+    return v_fma(p * z, s, s);
+}
+// within 2 ulp
+FB_INLINE vf v_asin(vf x) {
+    vi large;
+    vf part = asin_part(v_abs(x), large);
+    return with_sign(v_where(large, quarter_less(part + part), part), x);
+}
+FB_INLINE vf v_acos(vf x) {
+    vi large, negative = as_i(x) < 0;
+    vf part = asin_part(v_abs(x), large), twice = part + part;
+    return v_where(large, v_where(negative, half_less(twice), twice), quarter_less(with_sign(part, x)));
+}
 
 FB_EACH(vd, exp, __builtin_exp)
 FB_EACH(vd, expm1, __builtin_expm1) FB_EACH(vd, log, __builtin_log) FB_EACH(vd, log2, __builtin_log2)
     FB_EACH(vd, log1p, __builtin_log1p) FB_EACH(vd, tanh, __builtin_tanh) FB_EACH(vd, erf, __builtin_erf)
         FB_EACH(vd, sin, __builtin_sin) FB_EACH(vd, cos, __builtin_cos) FB_EACH(vd, tan, __builtin_tan)
-            FB_EACH2(vd, pow, __builtin_pow)
+            FB_EACH2(vd, pow, __builtin_pow) FB_EACH(vd, atan, __builtin_atan) FB_EACH(vd, asin, __builtin_asin)
+                FB_EACH(vd, acos, __builtin_acos) FB_EACH2(vd, atan2, __builtin_atan2)
 
     // ---- roots and roundings of doubles and integers
     FB_INLINE vd v_sqrt(vd x) {

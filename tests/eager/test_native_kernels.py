@@ -454,3 +454,53 @@ def test_ctc_records_refuse_rows_that_do_not_belong_together(rows):
         OPS["ctc_loss"](x, targets, (6, 5), (2,) * rows, 0, False, False)
     with pytest.raises(ValueError, match="do not belong"):
         OPS["ctc_loss_backward"](loss, x, targets, alpha[:, :, :rows], loss, (6, 5), (2, 2), 0, False, False)
+
+
+FUNCTIONS_OF_FLOATS = {
+    "exp2": (-150, 128),
+    "expm1": (-20, 80),
+    "log": (0, 10),
+    "log2": (0, 10),
+    "log1p": (-1, 10),
+    "tan": (-9000, 9000),
+    "tanh": (-10, 10),
+    "asin": (-1, 1),
+    "acos": (-1, 1),
+    "atan": (-30, 30),
+}
+CORNERS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, math.inf, -math.inf, math.nan, 1e-40, -1e-40, 3e38, 88.0, 127.5, -149.0, 8193.0]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_OF_FLOATS)
+def test_functions_of_floats_are_within_a_few_units_in_the_last_place(name):
+    low, high = FUNCTIONS_OF_FLOATS[name]
+    x = np.concatenate([np.linspace(low, high, 50001), np.linspace(-1, 1, 50001), CORNERS]).astype(np.float32)
+    found = getattr(fb, name)(fb.from_numpy(x)).numpy()
+    numpys = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
+    with np.errstate(all="ignore"):
+        exact = getattr(np, numpys.get(name, name))(x.astype(np.float64))
+        want = exact.astype(np.float32)
+        off = np.abs(found - exact) / np.maximum(np.spacing(np.abs(want)), np.float32(1.5e-45))
+    assert np.array_equal(np.isnan(found), np.isnan(want)) and np.array_equal(np.isinf(found), np.isinf(want))
+    assert np.array_equal(np.signbit(found[want == 0]), np.signbit(want[want == 0]))
+    assert off[np.isfinite(want)].max() < (16 if name == "tan" else 3)  # (near the multiples of pi that are far from 0)
+
+
+def test_angles_of_points():
+    edges = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-40, 3e38]
+    a, b = (v.ravel() for v in np.meshgrid(edges + list(np.linspace(-3, 3, 301)), edges + list(np.linspace(-2, 2, 301))))
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    found, exact = fb.atan2(fb.from_numpy(a), fb.from_numpy(b)).numpy(), np.arctan2(a.astype(np.float64), b)
+    assert np.array_equal(np.isnan(found), np.isnan(exact))
+    assert np.array_equal(np.signbit(found[exact == exact]), np.signbit(exact[exact == exact]))
+    np.testing.assert_allclose(found, exact, rtol=3e-7, atol=1e-45)
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS_OF_FLOATS, "sinh", "atanh", "logit"])
+def test_every_call_of_a_function_has_the_same_bits(name):
+    """The first call of a record takes another path than those that follow, and memory with gaps another than memory without."""
+    x = fb.linspace(0.01, 0.99, 3000)
+    call = getattr(fb, name)
+    first = call(x)
+    for other in (call(x), call(fb.stack((x, x), 1)[:, 0]), call(x.reshape(30, 100).t()).t().reshape(-1), call(x[:64])):
+        assert fb.equal(other, first[: len(other)])
