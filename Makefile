@@ -1,5 +1,6 @@
 # make demo    the main job on real input: trains a GPT eagerly and compiled, writes demo-out/; then four programs, timed in turn
 # make test    the tests
+# make quick   what matters most of them, from every layer, in two minutes
 # make bench   the table of benchmarks/README.md (against torch where PEER_PYTHON has it)
 # make packages  tests of packages for PyTorch, which are installed into the environment
 # make test-triton  all that Triton kernels are checked by without a GPU: every record, every graph, two chips
@@ -22,6 +23,17 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(VENV)/bin/python -m pytest tests -n 2 --dist loadgroup
+
+QUICK := tests/test_layers.py tests/test_docs.py::test_commands_and_targets_exist tests/test_budgets.py \
+	tests/runtime/test_identity.py tests/runtime/test_garbage.py tests/runtime/test_native_seconds.py \
+	tests/eager/test_tensor.py tests/eager/test_autograd.py tests/eager/test_op.py tests/eager/test_nn.py tests/eager/test_optim.py \
+	tests/capture/test_graph.py tests/capture/test_dynamic.py tests/capture/test_guards.py tests/capture/test_breaks.py \
+	tests/capture/test_golden.py tests/capture/test_sizes_from_data.py \
+	tests/inductor/test_schedule.py tests/inductor/test_loops.py tests/inductor/test_functionalize.py tests/inductor/test_partition.py \
+	"tests/test_ops_compiled.py::test_compiled_equals_eager[abs-any-static]"
+
+quick: $(STAMP)
+	$(VENV)/bin/python -m pytest $(QUICK) -n 2 --dist loadgroup
 
 bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/run.py $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON)) --write
@@ -51,4 +63,4 @@ lint: $(STAMP)
 clean:
 	rm -rf $(VENV) build demo-out *.egg-info runtime/*.so eager/*.so capture/*.so
 
-.PHONY: install demo test bench install-packages packages test-triton lint clean
+.PHONY: install demo test quick bench install-packages packages test-triton lint clean

@@ -508,7 +508,7 @@ WITHOUT_SAMPLES |= {
     "eig",
     "svd",
 }  # of structured matrices, up to signs: tests/oracle/test_names.py
-WITHOUT_SAMPLES |= {"gamma_draw"}  # its gradient is a mean's: tests/eager/test_more_names.py
+WITHOUT_SAMPLES |= {"gamma_draw"}  # its gradient is a mean's: tests/eager/test_training_tools_and_distributions.py
 WITHOUT_SAMPLES |= {"ctc_loss_backward"}  # its gradient is an error, as in PyTorch: below
 
 

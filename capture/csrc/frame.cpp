@@ -66,7 +66,11 @@ bool may_swap(Frame* frame) {
            !(co->co_flags & suspended_flags) && at_start(frame);
 }
 
-bool traced(PyThreadState* state) { return state->c_tracefunc || state->c_profilefunc || monitored(state); }
+bool shown;
+
+bool traced(PyThreadState* state) {
+    return !shown && (state->c_tracefunc || state->c_profilefunc || monitored(state));
+}
 
 PyCodeObject* running(PyThreadState* state) {
     Frame* top = current(state);

@@ -15,7 +15,8 @@ PyObject** locals(Frame* frame);                     // arguments first, none of
 PyObject* globals(Frame* frame);                     // borrowed
 PyObject* builtins(Frame* frame);                    // borrowed
 bool may_swap(Frame* frame);                         // a function call on the thread's own stack that has not begun
-bool traced(PyThreadState* state);                   // a tracer or profiler watches this thread
+extern bool shown;                                   // compiled code runs under tracers and profilers as well: they count it
+bool traced(PyThreadState* state);                   // a tracer or profiler watches this thread, and is shown the original code
 bool monitored(PyThreadState* state);                // a tool of sys.monitoring watches all code
 PyCodeObject* running(PyThreadState* state);         // code of the innermost Python frame, borrowed, or null
 

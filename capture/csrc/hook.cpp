@@ -342,7 +342,15 @@ static PyObject* force_eager(PyObject*, PyObject* wanted) {
     Py_RETURN_NONE;
 }
 
+static PyObject* show_compiled(PyObject*, PyObject* wanted) {
+    int answer = PyObject_IsTrue(wanted);
+    if (answer < 0) return nullptr;
+    frame::shown = answer;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"show_compiled", show_compiled, METH_O, "show_compiled(bool): compiled code runs under tracers and profilers, too"},
     {"force_eager", force_eager, METH_O, "force_eager(bool): compiled objects run their originals, in all threads"},
     {"mode", current_mode, METH_NOARGS, "what this thread does: off, running or capturing"},
     {"call", call_under, METH_VARARGS,
