@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "casts.h"
+#include "own.h"
 
 namespace {
 
@@ -129,27 +130,19 @@ PyObject* normal_in_place(const Call& c) {
     });
 }
 
-// numpy's loop of a function of one float
+// the native loop of a function of one float
 struct FloatLoop {
     PyUFuncGenericFunction run = nullptr;
     void* with = nullptr;
-    explicit FloatLoop(const char* name) {
-        Ref module(PyImport_ImportModule("numpy")), f(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
-        if (!f || !PyObject_TypeCheck(f.get(), &PyUFunc_Type)) {
-            PyErr_Clear();
-            return;
-        }
-        PyUFuncObject* u = (PyUFuncObject*)f.get();
-        for (int k = 0; k < u->ntypes && !run; k++)
-            if (u->types[k * 2] == NPY_FLOAT && u->types[k * 2 + 1] == NPY_FLOAT) {
-                run = u->functions[k], with = u->data ? u->data[k] : nullptr;
-            }
+    explicit FloatLoop(const char* name) { // the loop of the records' plans: the same bits as on every other path
+        for (const OwnLoop* own = own_loops; own->name && !run; own++)
+            if (!strcmp(own->name, name)) run = (PyUFuncGenericFunction)own->loop, with = (void*)own;
     }
 };
 
 PyObject* exponential_in_place(const Call& c) {
     static const Names<3> names("self", "lambd", "generator");
-    static const FloatLoop log1p("log1p");
+    static const FloatLoop log1p("log1p f->f");
     PyObject* a[3];
     double rate;
     if (c.n > 2 || !log1p.run || !parse(c, names, a) || !a[0] || !small_real(a[1], 1, rate) || !(rate > 0)
@@ -178,7 +171,7 @@ void apply(const FloatLoop& f, float* x, npy_intp n) {
 
 PyObject* cauchy_in_place(const Call& c) {
     static const Names<4> names("self", "median", "sigma", "generator");
-    static const FloatLoop tangent("tan");
+    static const FloatLoop tangent("tan f->f");
     PyObject* a[4];
     double median, sigma;
     if (c.n > 3 || !tangent.run || !parse(c, names, a) || !read_above_zero(c) || !small_real(a[1], 0, median)
@@ -194,7 +187,7 @@ PyObject* cauchy_in_place(const Call& c) {
 
 PyObject* geometric_in_place(const Call& c) {
     static const Names<3> names("self", "p", "generator");
-    static const FloatLoop logarithm("log");
+    static const FloatLoop logarithm("log f->f");
     PyObject* a[3];
     double p;
     if (c.n > 2 || !logarithm.run || !parse(c, names, a) || !read_above_zero(c) || !a[1] || !PyFloat_CheckExact(a[1])
