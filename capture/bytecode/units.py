@@ -98,12 +98,13 @@ def write(lows, start) -> Layout:
 def _instructions(lows):
     """The Lows as the package's instructions: a jump has one of its own, equal others share one."""
     from bytecode import ConcreteInstr
+    from bytecode.instr import opcode_has_argument
 
     made, instrs = {}, []
     for low in lows:
         key = (low.name, low.arg) if low.target is None else low
         if key not in made:
-            arg = (low.arg,) if opcode.opmap[low.name] >= opcode.HAVE_ARGUMENT else ()
+            arg = (low.arg,) if opcode_has_argument(opcode.opmap[low.name]) else ()
             made[key] = ConcreteInstr(low.name, *arg)
         instrs.append(made[key])
     return instrs
