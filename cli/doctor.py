@@ -51,6 +51,7 @@ def found() -> dict[str, Any]:
         "numpy": installed("numpy"),
         "sympy": installed("sympy"),
         "ml_dtypes": installed("ml_dtypes"),
+        "bytecode": installed("bytecode"),
         "captures": state.native is not None,
         "compiler": compiler(),
         "instructions": {"generated": toolchain.isa(), "runtime": native.chosen_instructions()},
@@ -211,8 +212,8 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("flambeau", f"{facts['flambeau']} on Python {facts['python']}, {facts['platform']}"),
         (
             "packages",
-            f"numpy {facts['numpy']}, ml_dtypes {facts['ml_dtypes']}, sympy {facts['sympy']}"
-            + "".join(f", {name} {found}" for name, found in facts["optional"].items() if found),
+            f"numpy {facts['numpy']}, ml_dtypes {facts['ml_dtypes']}, bytecode {facts['bytecode']}, "
+            f"sympy {facts['sympy']}" + "".join(f", {name} {found}" for name, found in facts["optional"].items() if found),
         ),
         ("capture", "yes" if facts["captures"] else "no: compiled functions run eagerly"),
         (

@@ -1861,3 +1861,30 @@ def neighbours_left_apart():
 )
 def absences_left_out():
     without_guards("no_dict_attr")
+
+
+@fault(
+    "code",
+    "columns of 128 and more are written as bytes, which readers of lines take for entries",
+    "tests/capture/test_bytecode.py::test_lines_of_wide_sources",
+)
+def wide_columns_as_bytes():
+    rewrite("capture.bytecode.assemble:_location", "column < 128 and end_column < 128", "column < 256 and end_column < 256")
+
+
+@fault(
+    "code",
+    "the exception table does not say that a handler expects a lasti",
+    "tests/capture/test_bytecode.py::test_round_trip_of_the_standard_library[contextlib]",
+)
+def handlers_without_lasti():
+    rewrite("capture.bytecode.units:write", "to.depth, to.lasti)", "to.depth, False)")
+
+
+@fault(
+    "code",
+    "jumps are laid out once, as if each had one unit",
+    "tests/capture/test_bytecode.py::test_jumps_of_one_to_three_bytes[60]",
+)
+def jumps_of_one_unit():
+    rewrite("capture.bytecode.units:_place", "grown |= instrs[k].size != size", "grown = False")

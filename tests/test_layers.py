@@ -194,6 +194,23 @@ def test_the_bridge_to_sympy_is_imported_where_it_is_used():
                 assert not any("sympy_bridge" in text for text in (node.module or "", *(a.name for a in node.names))), path
 
 
+def test_the_bytecode_package_is_imported_in_one_module():
+    """Inside of functions there: nobody pays for it who compiles nothing."""
+    for _, path in modules():
+        tree = ast.parse(path.read_text())
+        found = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            and any(alias.name.split(".")[0] == "bytecode" for alias in node.names)
+            or isinstance(node, ast.ImportFrom)
+            and not node.level
+            and node.module.split(".")[0] == "bytecode"
+        ]
+        assert not found or path == ROOT / "capture" / "bytecode" / "units.py", path
+        assert not any(node in tree.body for node in found), path
+
+
 def test_python_version_branches_stay_in_one_module():
     for _, path in modules():
         text = path.read_text()

@@ -9,11 +9,10 @@ in-place swap: argument count and order, flags, free variables and cells. The st
 COPY_FREE_VARS, MAKE_CELL and RESUME are ordinary instructions: keep them, or let Emitter.prologue write them.
 """
 
-import dis
-
 from ...runtime.errors import InternalError
 from . import opcodes
 from .instructions import flow, reindex
+from .units import runs, write
 
 
 def assemble(instrs, like, *, name=None, qualname=None, args=None, locals=(), names=(), cellvars=None, freevars=None, flags=None):
@@ -31,7 +30,7 @@ def assemble(instrs, like, *, name=None, qualname=None, args=None, locals=(), na
         table.name(used)
     reindex(instrs)
     lows, start = opcodes.lower(instrs, table)
-    places, size = _place(lows, start)
+    layout = write(lows, start)
     counts = {} if args is None else dict(co_argcount=len(args), co_posonlyargcount=0, co_kwonlyargcount=0)
     return like.replace(
         **counts,
@@ -45,9 +44,9 @@ def assemble(instrs, like, *, name=None, qualname=None, args=None, locals=(), na
         co_consts=tuple(table.consts),
         co_names=tuple(table.names),
         co_stacksize=max(like.co_stacksize, flow(instrs)[1] + 1),  # + 1: a CALL_KW pushes its names
-        co_code=_code(lows),
-        co_linetable=_line_table(lows, places, size, like.co_firstlineno),
-        co_exceptiontable=_exception_table(lows, start, places, size),
+        co_code=layout.code,
+        co_linetable=_line_table([low.instr.position for low in lows], layout.places, like.co_firstlineno),
+        co_exceptiontable=layout.exceptiontable,
     )
 
 
@@ -97,52 +96,6 @@ def _const_key(value):
     return (type(value), repr(value)) if type(value) in (float, complex) else id(value)
 
 
-def _arg_units(arg):
-    """Code units that an argument needs: one, and one EXTENDED_ARG for each further byte."""
-    return 1 + (arg > 0xFF) + (arg > 0xFFFF) + (arg > 0xFFFFFF)
-
-
-def _place(lows, start):
-    """Unit index of each low instruction and the size of all, once jumps have found their length."""
-    sizes = {low: _arg_units(low.arg) + opcodes.caches_of(low.name) for low in lows}
-    while True:
-        places, at = {}, 0
-        for low in lows:
-            places[low] = at
-            at += sizes[low]
-        grown = False
-        for low in lows:
-            if low.target is not None:
-                end = places[low] + sizes[low]
-                low.arg = abs(places[start[low.target]] - end)
-                need = _arg_units(low.arg) + opcodes.caches_of(low.name)
-                if need > sizes[low]:
-                    sizes[low], grown = need, True
-        if not grown:
-            return places, at
-
-
-def _code(lows):
-    out = bytearray()
-    for low in lows:
-        for shift in range(_arg_units(low.arg) - 1, 0, -1):
-            out += bytes((dis.EXTENDED_ARG, low.arg >> 8 * shift & 255))
-        out += bytes((dis.opmap[low.name], low.arg & 255)) + bytes(2 * opcodes.caches_of(low.name))
-    return bytes(out)
-
-
-def _runs(lows, places, size, key):
-    """(value, first unit, end unit) for neighbours with the same key."""
-    runs = []
-    for low, end in zip(lows, [*(places[low] for low in lows[1:]), size]):
-        value = key(low)
-        if runs and runs[-1][0] == value:
-            runs[-1][2] = end
-        else:
-            runs.append([value, places[low], end])
-    return runs
-
-
 def _varint(value):
     """Six bits a byte, low ones first; bit 6 says that more follow."""
     out = []
@@ -156,10 +109,13 @@ def _signed_varint(value):
     return _varint(-value << 1 | 1 if value < 0 else value << 1)
 
 
-def _line_table(lows, places, size, line):
-    """The location table (Objects/locations.md): entries of up to 8 units, lines relative to the entry before."""
+def _line_table(positions, places, line):
+    """The location table (Objects/locations.md): entries of up to 8 units, lines relative to the entry before.
+
+    Not the package's, which (0.19.1) writes columns of 128 and more as bytes that readers of lines take for entries.
+    """
     out = bytearray()
-    for position, first, end in _runs(lows, places, size, lambda low: low.instr.position):
+    for position, first, end in runs(positions, places):
         for at in range(first, end, 8):
             out += _location(position, line, min(8, end - at))
             line = line if position[0] is None else position[0]
@@ -183,24 +139,3 @@ def _location(position, before, units):
         return entry(10 + step, bytes((column, end_column)))
     end_line = line if end_line is None else end_line
     return entry(14, _signed_varint(step) + _varint(end_line - line) + _varint(column + 1) + _varint(end_column + 1))
-
-
-def _exception_table(lows, start, places, size):
-    """The exception table (Objects/exception_handling_notes.txt): start, length, target, depth and lasti."""
-    out = bytearray()
-    for handler, first, end in _runs(lows, places, size, lambda low: low.instr.handler):
-        if handler:
-            target = places[start[handler.target]]
-            numbers = first, end - first, target, handler.depth << 1 | handler.lasti
-            out += b"".join(_big_varint(number, 128 * (index == 0)) for index, number in enumerate(numbers))
-    return bytes(out)
-
-
-def _big_varint(value, mark):
-    """Six bits a byte, high ones first; bit 6 says that more follow, bit 7 marks the start of an entry."""
-    out = [value & 63]
-    while value > 63:
-        value >>= 6
-        out.append(64 | value & 63)
-    out[-1] |= mark
-    return bytes(reversed(out))

@@ -8,16 +8,13 @@
 Targets are Instr objects, so lists may be cut, copied (`clone`) and joined freely; `assemble` writes any such list.
 """
 
-import dis
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...runtime.errors import InternalError
 from . import opcodes
-
-Position = tuple[int | None, int | None, int | None, int | None]  # line, end line, column, end column
-NOWHERE: Position = (None, None, None, None)
+from .units import NOWHERE, Position, read
 
 
 class Handler(NamedTuple):
@@ -60,22 +57,16 @@ class Instr:
 
 def decode(code) -> list[Instr]:
     """The instructions of `code` in normal form."""
-    positions = positions_of(code)
+    units, entries = read(code)
     table, instrs, raising = opcodes.CodeNames(code), [], []
-    for unit in opcodes.units(code):
+    for unit in units:
         for op, argval in opcodes.lift(table, unit):
-            _append(instrs, raising, op, argval, unit, positions)
-    _resolve(instrs, raising, dis._parse_exception_table(code))
+            _append(instrs, raising, op, argval, unit)
+    _resolve(instrs, raising, entries)
     return reindex(opcodes.settle_closures(opcodes.normalise_sends(instrs), code))
 
 
-def positions_of(code) -> list[Position]:
-    """A source position for each code unit; a line table that is missing or cut short leaves the rest without one."""
-    known = list(code.co_positions())
-    return known + [NOWHERE] * (len(code.co_code) // 2 - len(known))
-
-
-def _append(instrs, raising, op, argval, unit, positions):
+def _append(instrs, raising, op, argval, unit):
     """`raising` collects the offset of the unit that may raise: what implies a TO_BOOL raises where that stood."""
     raises_at = unit.offset
     if instrs:
@@ -88,7 +79,7 @@ def _append(instrs, raising, op, argval, unit, positions):
         if pair is None:
             return
         op, argval = pair
-    instrs.append(Instr(op, argval, position=positions[unit.offset // 2], offset=unit.offset))
+    instrs.append(Instr(op, argval, position=unit.position, offset=unit.offset))
     raising.append(raises_at)
 
 

@@ -14,8 +14,8 @@ normal op and never asks for the version. What the normal form settles:
 - names instead of indices. In `fast` ops a name that is also in co_cellvars means the raw slot, which holds the cell
   object (inlined comprehensions of 3.12 do that around MAKE_CELL).
 
-The tables are our own and not the `bytecode` package's: local slots keep their numbers, handler depths are taken over
-as they are, and a round trip costs a third.
+Code units are read and written by the `bytecode` package (units.py). What an argument stands for is told by the tables here:
+the package's own symbolic form renumbers slots and merges constants that are equal.
 """
 
 import opcode
@@ -25,13 +25,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...runtime.errors import InternalError
+from .units import Low
 
 VERSION = sys.version_info[:2]
 CLOSE_RETURNS = VERSION >= (3, 13)  # generator.close() gives what the generator returned
 VERSION_TEXT = f"{VERSION[0]}.{VERSION[1]}"
 SUPPORTED = (3, 11) <= VERSION <= (3, 13)
 NULL_FIRST = VERSION < (3, 13)  # a call pair is (NULL, callable) before 3.13 and (callable, NULL) from then on
-CACHES = opcode._inline_cache_entries  # how many CACHE units follow an op: by number up to 3.12, by name after
 BINARY_SYMBOLS = tuple(symbol for _, symbol in opcode._nb_ops)
 COMPARE_SYMBOLS = ("<", "<=", "==", "!=", ">", ">=")
 
@@ -202,31 +202,6 @@ def effect(op, argval, jump=False):
 
 
 # ---- code units -> normal ops ----
-
-
-class Unit(NamedTuple):
-    """One instruction as the running version has it, with its CACHEs and EXTENDED_ARGs. `after`: the next offset."""
-
-    offset: int
-    name: str
-    arg: int
-    after: int
-
-
-def caches_of(name):
-    return CACHES.get(name, 0) if isinstance(CACHES, dict) else CACHES[opcode.opmap[name]]
-
-
-def units(code):
-    """The instructions of a code object as Units."""
-    raw, at, start, arg = code.co_code, 0, 0, 0
-    while at < len(raw):
-        name, arg = opcode.opname[raw[at]], arg << 8 | raw[at + 1]
-        at += 2
-        if name != "EXTENDED_ARG":
-            at += 2 * caches_of(name)
-            yield Unit(start, name, arg, at)
-            start, arg = at, 0
 
 
 class CodeNames:
@@ -439,15 +414,6 @@ def settle_closures(instrs, code):
 
 
 # ---- normal ops -> code units ----
-
-
-class Low:
-    """One code unit to be written: name and arg of the running version; a jump's arg is settled by the layout."""
-
-    __slots__ = ("name", "arg", "instr", "target")
-
-    def __init__(self, name, arg, instr, target=None):
-        self.name, self.arg, self.instr, self.target = name, arg, instr, target
 
 
 def _plain(op):

@@ -4,7 +4,9 @@ import dis
 import importlib
 import inspect
 import pathlib
+import subprocess
 import sys
+import textwrap
 import types
 
 import pytest
@@ -196,6 +198,88 @@ def test_lines_of_tracebacks():
     with pytest.raises(ZeroDivisionError) as raised:
         g(1)
     assert raised.value.__traceback__.tb_next.tb_lineno == 6
+
+
+def test_lines_of_wide_sources():
+    """A column of 128 and more is a byte that readers of lines take for an entry, where it is written as a byte."""
+    source = f"def f(a):\n    x = 1\n    return [\n{' ' * 140}a.real,\n{' ' * 150}a.b, a.c]\n"
+    namespace = {}
+    exec(compile(source, "wide", "exec"), namespace)
+    code = namespace["f"].__code__
+    g = types.FunctionType(rebuilt(code), {})
+    assert list(g.__code__.co_positions()) == list(code.co_positions())
+    assert [line for *_, line in g.__code__.co_lines()] == [line for *_, line in code.co_lines()]
+    with pytest.raises(AttributeError) as raised:
+        g(1)
+    assert raised.value.__traceback__.tb_next.tb_lineno == 5
+
+
+@pytest.mark.parametrize("steps", [10, 60, 14000])
+def test_jumps_of_one_to_three_bytes(steps):
+    body = "            x = x + 1\n" * steps
+    source = (
+        f"def f(n):\n    x = 0\n    while x < n:\n        try:\n{body}        finally:\n            n -= 1\n    return x, n\n"
+    )
+    namespace = {}
+    exec(compile(source, "long", "exec"), namespace)
+    code = namespace["f"].__code__
+    g = types.FunctionType(rebuilt(code), {})
+    assert comparable(decode(g.__code__)) == comparable(decode(code))
+    assert g(2 * steps) == namespace["f"](2 * steps) == (2 * steps, 2 * steps - 2)
+
+
+def test_an_argument_that_an_op_does_not_take():
+    """EXTENDED_ARG before an op without argument is legal."""
+
+    def f(a):
+        a  # noqa: B018
+        return 1
+
+    raw = bytearray(f.__code__.co_code)
+    at = next(i for i in range(0, len(raw), 2) if dis.opname[raw[i]] in ("POP_TOP", "RETURN_VALUE"))
+    raw[at:at] = bytes((dis.EXTENDED_ARG, 1))
+    code = f.__code__.replace(co_code=bytes(raw))
+    ops = [(i.op, i.argval) for i in decode(code)]
+    assert ops == [(i.op, i.argval) for i in decode(f.__code__)]
+    assert types.FunctionType(rebuilt(code), {})(2) == types.FunctionType(code, {})(2) == 1
+
+
+# ---- the package ----
+
+
+def in_a_process(program):
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_package_is_loaded_by_the_first_frame():
+    assert "False True" in in_a_process("""
+        import sys
+        import flambeau as torch
+        before = "bytecode" in sys.modules
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+        print(before, "bytecode" in sys.modules)
+        """)
+
+
+def test_a_warm_call_does_without_the_package():
+    """Whole frames and frames with a break, called again when the package can't be imported any more."""
+    assert "[4.0, 4.0] [4.0, 4.0] warm" in in_a_process("""
+        import sys
+        import flambeau as torch
+        whole = torch.compile(lambda x: x * 2, backend="eager")
+        def broken(x):
+            x = x + 1
+            print(end="")
+            return x * 2
+        broken = torch.compile(broken, backend="eager")
+        cold = whole(torch.ones(2)), broken(torch.ones(2))
+        for name in [name for name in sys.modules if name.partition(".")[0] == "bytecode"]:
+            sys.modules[name] = None  # (an import of it raises)
+        x = torch.full((2,), 2.0)
+        print(whole(x).tolist(), broken(x - 1).tolist(), "warm")
+        """)
 
 
 # ---- the table ----
