@@ -428,6 +428,12 @@ FB_INLINE vf v_pow(vf x, vf y) {
     vf r = both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
     return any_lane(far) ? far_pow(r, x, y, far) : r;
 }
+// the power of a base of 2; NaN stays, which the bounds leave alone
+FB_INLINE vf v_pow_of_2(vf y) {
+    y = raw_min(splat_f(129.f), raw_max(splat_f(-152.f), y));
+    hd lo = short_exp2<true>(wide_d(first(y))), hi_ = short_exp2<true>(wide_d(second(y)));
+    return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
+}
 #else
 FB_INLINE vf v_pow(vf x, vf y) {
     vi plain = (x >= splat_f(1.17549435e-38f)) & (x <= splat_f(3.40282347e38f)) & (v_abs(y) <= splat_f(3.40282347e38f));
@@ -436,15 +442,13 @@ FB_INLINE vf v_pow(vf x, vf y) {
     hd hi_ = half_pow(wide_d(second(x)), wide_d(second(y)));
     return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
 }
-#endif
-// the power of a base of 2 = 2^n 2^r with r in [-1/2, 1/2]; exact where it is whole, within 1 ulp; NaN stays, which the bounds
-// leave alone
+// the power of a base of 2, whose logarithm is 1
 FB_INLINE vf v_pow_of_2(vf y) {
-    y = raw_min(splat_f(129.f), raw_max(splat_f(-152.f), y));
-    vf n = v_round(y), r = y - n;
-    vf p = polynomial(r, 0.000154758978f, 0.00134002836f, 0.00961800572f, 0.055503279f, 0.240226507f, 0.693147182f);
-    return v_scale(v_fma(p, r, splat_f(1.f)), n);
+    if (any_lane(~(v_abs(y) <= splat_f(3.40282347e38f)))) return far_pow(splat_f(2.f), y);
+    hd lo = half_exp2(wide_d(first(y))), hi_ = half_exp2(wide_d(second(y)));
+    return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
 }
+#endif
 
 // ---- inverse trigonometry; pi / 2 in two parts, of which the second is -4.37e-8
 FB_INLINE vf atan_to_1(vf t) { // t in [0, 1]
