@@ -90,7 +90,9 @@ def test_checks_between_stages_get_every_graph():
     assert fb.compile(VIEWS["permute"], options={"verify": True})(fb.ones(2, 3)).shape == (3, 2) and left() == 0
 
 
-@pytest.mark.parametrize("record", (lambda x: fb.linalg.det(x), lambda x: fb.atan2(x.t(), x.t())[0], lambda x: fb.cummax(x, 0)[0]))
+@pytest.mark.parametrize(
+    "record", (lambda x: fb.linalg.det(x), lambda x: fb.atan2(x.t(), x.t())[0], lambda x: fb.cummax(x, 0)[0])
+)
 def test_calls_that_compiled_code_makes_in_eager_are_left(record):
     x = fb.rand(5, 5).requires_grad_()
     compiled = fb.compile(record, fullgraph=True)
