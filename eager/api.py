@@ -10,7 +10,8 @@ from types import FunctionType
 import numpy as np
 
 from . import _call, autograd, overrides, return_types, device as devices, dtypes, memory_formats
-from . import dlpack as _dlpack, shared_tensors as _shared_tensors, typed_storage as _typed_storage  # noqa: F401  (they give tensors methods)
+from . import dlpack as _dlpack, shared_tensors as _shared_tensors  # noqa: F401  (they give tensors methods)
+from . import typed_storage as _typed_storage  # noqa: F401  (this, too)
 from .autograd import (
     enable_grad,
     inference_mode,

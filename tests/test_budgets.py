@@ -16,7 +16,7 @@ No column is a time. What is counted:
                            3.11 by `settrace`, later by `sys.monitoring`. A rewrite on one Python leaves the others' columns
                            as they are; "-" is not compared
 
-One thread and AVX2 are set, so that no count depends on cores or on the width of vectors; kernels are compiled without optimisation.
+One thread and no vector instructions are set, so that no count depends on cores or processors; kernels are compiled without optimisation.
 """
 
 import contextlib
@@ -176,7 +176,7 @@ def same_machine():
     """Settings under which the counts are those of any machine."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    with config.patch(threads=1, isa="avx2", optimize=0, strict=True, verify=True):
+    with config.patch(threads=1, isa="baseline", optimize=0, strict=True, verify=True):
         yield
     torch.set_num_threads(threads)
 

@@ -130,30 +130,24 @@ PyObject* normal_in_place(const Call& c) {
     });
 }
 
-// the native loop of a function of one float
-struct FloatLoop {
-    PyUFuncGenericFunction run = nullptr;
-    void* with = nullptr;
-    explicit FloatLoop(const char* name) { // the loop of the records' plans: the same bits as on every other path
-        for (const OwnLoop* own = own_loops; own->name && !run; own++)
-            if (!strcmp(own->name, name)) run = (PyUFuncGenericFunction)own->loop, with = (void*)own;
-    }
-};
+void apply(const OwnLoop* own, float* x, npy_intp n) {
+    char* pointers[2] = {(char*)x, (char*)x};
+    npy_intp steps[2] = {4, 4};
+    own->loop(pointers, &n, steps, (void*)own);
+}
 
 PyObject* exponential_in_place(const Call& c) {
     static const Names<3> names("self", "lambd", "generator");
-    static const FloatLoop log1p("log1p f->f");
+    static const OwnLoop* log1p = own_loop("log1p f->f"); // as in the plans of the records: the same bits
     PyObject* a[3];
     double rate;
-    if (c.n > 2 || !log1p.run || !parse(c, names, a) || !a[0] || !small_real(a[1], 1, rate) || !(rate > 0)
+    if (c.n > 2 || !parse(c, names, a) || !a[0] || !small_real(a[1], 1, rate) || !(rate > 0)
         || !plain_generator(a[2]))
         return nullptr;
     return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
         float scale = (float)(-1.0 / rate);
         for (npy_intp k = 0; k < n; k++) x[k] = -x[k];
-        char* pointers[2] = {(char*)x, (char*)x};
-        npy_intp steps[2] = {4, 4}, count = n;
-        log1p.run(pointers, &count, steps, log1p.with);
+        apply(log1p, x, n);
         for (npy_intp k = 0; k < n; k++) x[k] *= scale;
     });
 }
@@ -163,18 +157,13 @@ bool read_above_zero(const Call& c) { return c.n >= 1 && is_plain(c.args[0]) && 
 void above_zero(float* x, npy_intp n) {
     for (npy_intp k = 0; k < n; k++) x[k] = x[k] < 1.17549435e-38f ? 1.17549435e-38f : x[k];
 }
-void apply(const FloatLoop& f, float* x, npy_intp n) {
-    char* pointers[2] = {(char*)x, (char*)x};
-    npy_intp steps[2] = {4, 4};
-    f.run(pointers, &n, steps, f.with);
-}
 
 PyObject* cauchy_in_place(const Call& c) {
     static const Names<4> names("self", "median", "sigma", "generator");
-    static const FloatLoop tangent("tan f->f");
+    static const OwnLoop* tangent = own_loop("tan f->f"); // as in the plans of the records: the same bits
     PyObject* a[4];
     double median, sigma;
-    if (c.n > 3 || !tangent.run || !parse(c, names, a) || !read_above_zero(c) || !small_real(a[1], 0, median)
+    if (c.n > 3 || !parse(c, names, a) || !read_above_zero(c) || !small_real(a[1], 0, median)
         || !small_real(a[2], 1, sigma) || !(sigma > 0 && sigma < 1e30) || !(std::fabs(median) < 1e30) || !plain_generator(a[3]))
         return nullptr;
     return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
@@ -187,10 +176,10 @@ PyObject* cauchy_in_place(const Call& c) {
 
 PyObject* geometric_in_place(const Call& c) {
     static const Names<3> names("self", "p", "generator");
-    static const FloatLoop logarithm("log f->f");
+    static const OwnLoop* logarithm = own_loop("log f->f"); // as in the plans of the records: the same bits
     PyObject* a[3];
     double p;
-    if (c.n > 2 || !logarithm.run || !parse(c, names, a) || !read_above_zero(c) || !a[1] || !PyFloat_CheckExact(a[1])
+    if (c.n > 2 || !parse(c, names, a) || !read_above_zero(c) || !a[1] || !PyFloat_CheckExact(a[1])
         || !small_real(a[1], 0, p) || !(p > 1e-6 && p < 1) || !plain_generator(a[2]))
         return nullptr;
     return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {

@@ -43,12 +43,11 @@ struct Program {
 // ---- plans from Python
 
 bool own_step(PyObject* name, Step& step) {
-    step.kind = LOOP;
-    for (const OwnLoop* own = own_loops; own->name; own++)
-        if (!PyUnicode_CompareWithASCIIString(name, own->name))
-            return step.loop = (PyUFuncGenericFunction)own->loop, step.data = (void*)own, true;
-    PyErr_Format(PyExc_ValueError, "no loop %U", name);
-    return false;
+    const char* text = PyUnicode_AsUTF8(name);
+    const OwnLoop* own = text ? own_loop(text) : nullptr;
+    if (!own && text) PyErr_Format(PyExc_ValueError, "no loop %U", name);
+    if (own) step.kind = LOOP, step.loop = (PyUFuncGenericFunction)own->loop, step.data = (void*)own;
+    return own;
 }
 
 bool read_step(PyObject* item, Step& step) {
@@ -703,14 +702,14 @@ PyMethodDef map_methods[] = {REDUCE_METHOD, {"key", py_map_key, METH_O,
     {"native_from", py_map_native, METH_VARARGS, "native_from(count, kernel): calls of so many elements go to the kernel"},
     {nullptr, nullptr, 0, nullptr}};
 
-// The names of the loops of own.h.
+// The loops of own.h: name -> the map of the runtime that it calls, or None.
 PyObject* py_own_loops(PyObject*, PyObject*) {
-    PyObject* names = PySet_New(nullptr);
-    for (const OwnLoop* own = own_loops; names && own->name; own++) {
-        Ref name(PyUnicode_FromString(own->name));
-        if (!name || PySet_Add(names, name.get())) Py_CLEAR(names);
+    PyObject* loops = PyDict_New();
+    for (const OwnLoop* own = own_loops; loops && own->name; own++) {
+        Ref job(own->job ? PyUnicode_FromString(own->job) : Py_NewRef(Py_None));
+        if (!job || PyDict_SetItemString(loops, own->name, job.get())) Py_CLEAR(loops);
     }
-    return names;
+    return loops;
 }
 
 // A row-major array in another type, by the loops of casts.h; None where there is none, or the memory is not plain.
@@ -732,7 +731,7 @@ PyObject* py_converted(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"map", py_map, METH_VARARGS, "map(op, slow, arguments, swapped, inplace): the call path of a pointwise record"},
-    {"own_loops", py_own_loops, METH_NOARGS, "names of the loops that are not numpy's"},
+    {"own_loops", py_own_loops, METH_NOARGS, "the loops that are not numpy's: name -> map of the runtime, or None"},
     {"converted", py_converted, METH_VARARGS, "converted(array, from, to): in another type, by numbers of types; or None"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -294,20 +294,14 @@ struct OwnLoop {
     const char* name; // numpy's function, or the primitive, and the types of the operands and of the result
     void (*loop)(char**, const npy_intp*, const npy_intp*, void*); // given the entry
     const char* job; // the map of the runtime that the loop calls
-    mutable int number; // its place among the jobs, less one: 0 until the first call
+    mutable int number; // its place among the jobs, which `own_loop` finds
 };
 
 // ---- a map of the runtime: on memory side by side, or by way of it
 template <class T> void job_loop(char** p, const npy_intp* count, const npy_intp* s, void* entry) {
     const OwnLoop& own = *(const OwnLoop*)entry;
     constexpr npy_intp size = sizeof(T), some = 512;
-    const JobKernel* jobs = world.api->jobs();
-    if (!own.number) {
-        int k = 0;
-        while (strcmp(jobs[k].name, own.job)) k++;
-        own.number = k + 1;
-    }
-    const JobKernel* kernel = jobs + own.number - 1;
+    const JobKernel* kernel = world.api->jobs() + own.number;
     Job job = {};
     job.rt = world.api->runtime;
     auto run = [&](const void* x, void* out, npy_intp n) {
@@ -342,5 +336,16 @@ inline const OwnLoop own_loops[] = {{"remainder ff->f", float_division<false>}, 
     {"log f->f", job_loop<float>, "log"}, {"log2 f->f", job_loop<float>, "log2"}, {"log1p f->f", job_loop<float>, "log1p"},
     {"tan f->f", job_loop<float>, "tan"}, {"tanh f->f", job_loop<float>, "tanh"},
     {"erf d->d", job_loop<double>, "erf"}, {}};
+
+// The loop of that name, or null. It is asked for when a plan is made, under the GIL.
+inline const OwnLoop* own_loop(const char* name) {
+    const OwnLoop* own = own_loops;
+    while (own->name && strcmp(own->name, name)) own++;
+    if (!own->name) return nullptr;
+    int number = 0; // (stored once: other threads may run the loop)
+    while (own->job && strcmp(world.api->jobs()[number].name, own->job)) number++;
+    own->number = number;
+    return own;
+}
 
 #endif

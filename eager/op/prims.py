@@ -16,7 +16,7 @@ import numpy as np
 
 from ...runtime import elementwise
 from ...runtime.dataclass import data
-from .. import dtypes
+from .. import _call, dtypes
 
 
 @data
@@ -167,7 +167,7 @@ class NumpyVocabulary:
 
 
 def _by_native_map(name, function):
-    """A function of floats by the native map that the compiled path takes, so that both have the same bits."""
+    """A function of floats by the native map that plans of records take (`ufunc_program.py`), so that both have the same bits."""
 
     def call(x):
         if type(x) in (np.ndarray, np.float32) and x.dtype == np.float32:
@@ -179,15 +179,10 @@ def _by_native_map(name, function):
     return call
 
 
-def _power(a, b):
-    return _exp2(b) if type(a) is float and a == 2.0 else np.power(a, b)
-
-
-_exp2 = _by_native_map("exp2", lambda x: np.power(2.0, x))
-NATIVE_MAPS = frozenset(("log", "log2", "log1p", "expm1", "tan", "tanh"))  # numpy's are scalar without AVX-512, or less exact
+_MAPS = {name: job for name, job in _call.own_loops().items() if job}  # "log1p f->f" -> the map of the runtime
 for _prim in PRIMS.values():
-    _function = _by_native_map(_prim.name, _prim.numpy) if _prim.name in NATIVE_MAPS else _prim.numpy
-    setattr(NumpyVocabulary, _prim.name, staticmethod(_power if _prim.name == "pow" else _function))
+    _job = _MAPS.get(f"{_prim.name} f->f")
+    setattr(NumpyVocabulary, _prim.name, staticmethod(_by_native_map(_job, _prim.numpy) if _job else _prim.numpy))
 NUMPY = NumpyVocabulary()
 
 

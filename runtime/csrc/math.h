@@ -483,7 +483,7 @@ FB_INLINE vf asin_part(vf a, vi& large) {
     vf p = polynomial(z, 0.0422185473f, 0.0241476111f, 0.045477096f, 0.0749524161f, 0.166667536f);
     return v_fma(p * z, s, s);
 }
-// within 2 ulp
+// within 2.4 ulp
 FB_INLINE vf v_asin(vf x) {
     vi large;
     vf part = asin_part(v_abs(x), large);
