@@ -42,7 +42,12 @@ class GeneralizedPareto(Distribution):
     def log_prob(self, value):
         if self._validate_args:
             self._validate_sample(value)
-        return -(1 + self.concentration) * self._fl_exceedance(value) - self.scale.log()
+        zero, c = self._fl_shape()
+        y = (value - self.loc) / self.scale
+        at_end = api.logical_and(c == -1, c * y == -1)  # (of the uniform distribution, whose density has no logarithm in it)
+        log = api.log1p(api.where(at_end, 0.0, c * y))
+        near = (1 + self.concentration) * (y - self.concentration * y * y / 2)
+        return -self.scale.log() - api.where(zero, near, log + log / c)
 
     def log_survival_function(self, value):
         if self._validate_args:

@@ -17,7 +17,7 @@ V = (lambda x: x @ np.swapaxes(x, -1, -2) + np.eye(3))(RNG.standard_normal((2, 3
 
 DISTRIBUTIONS = {
     "ContinuousBernoulli": (Q,),
-    "GeneralizedPareto": (R.astype("float32"), P.astype("float32"), C),
+    "GeneralizedPareto": (R, P, C.astype("float64")),
     "InverseGamma": (P + 2, P),
     "LogisticNormal": (R, P),
     "LowRankMultivariateNormal": (R, W, D),
@@ -45,8 +45,18 @@ def answer(library, name, ask):
     return [found.detach().numpy()] + [np.zeros(tuple(p.shape)) if g is None else g.numpy() for g, p in zip(grads, params)]
 
 
+@pytest.fixture
+def doubles():
+    """PyTorch's GeneralizedPareto compares its parameters with numbers of the default type."""
+    for library in (flambeau, torch):
+        library.set_default_dtype(library.float64)
+    yield
+    for library in (flambeau, torch):
+        library.set_default_dtype(library.float32)
+
+
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_formulas(name):
+def test_formulas(name, doubles):
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -115,6 +125,31 @@ def test_generalized_pareto_without_a_shape_is_exponential():
     for value in (d.log_prob(x), d.icdf(flambeau.tensor(0.7).double())):
         at_zero, near = flambeau.autograd.grad(value.sum(), c)[0].tolist()
         assert abs(at_zero - near) < 1e-3 and abs(near) > 0.1
+
+
+def test_a_generalized_pareto_of_floats(doubles):
+    """Values are PyTorch's; gradients, in which terms of about 10 cancel, are those of doubles within a few of their roundings."""
+    torch.manual_seed(0)
+    values = made(torch, "GeneralizedPareto")[0].sample((400,)).numpy()
+
+    def answers(library, kind):
+        library.set_default_dtype(getattr(library, kind))
+        d, parameters = made(library, "GeneralizedPareto", [x.astype(kind) for x in (R, P, C)], validate_args=False)
+        told = d.log_prob(library.tensor(values.astype(kind)))
+        return [told.detach().numpy(), *(g.numpy() for g in library.autograd.grad(told.mean(), parameters))]
+
+    mine, exact = answers(flambeau, "float32"), answers(torch, "float64")
+    np.testing.assert_allclose(mine[0], answers(torch, "float32")[0], rtol=2e-6, atol=1e-6)
+    for found, right in zip(mine[1:], exact[1:], strict=True):
+        np.testing.assert_allclose(found, right, rtol=0, atol=1e-6)
+
+
+def test_a_generalized_pareto_of_concentration_minus_one_is_uniform_up_to_its_end():
+    told = [
+        L.distributions.GeneralizedPareto(*map(L.tensor, (0.5, 2.0, -1.0))).log_prob(L.tensor([0.75, 2.0, 2.5])).tolist()
+        for L in (flambeau, torch)
+    ]
+    assert told[0] == told[1] == [-float(np.float32(np.log(2.0)))] * 3
 
 
 PAIRS = [
