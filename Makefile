@@ -59,6 +59,7 @@ test-triton: $(STAMP)
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check --quiet .
+	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python
 
 clean:
 	rm -rf $(VENV) build demo-out *.egg-info runtime/*.so eager/*.so capture/*.so

@@ -6,6 +6,7 @@ Regular spellings are made from records, the others are in spellings/. Importing
 import builtins
 import sys
 from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -178,6 +179,11 @@ bool = dtypes.bool
 cfloat, cdouble = complex64, complex128
 device, dtype = devices.device, dtypes.dtype
 globals().update({_name: getattr(memory_formats, _name) for _name in memory_formats.NAMES})
+
+
+if TYPE_CHECKING:  # most names are made from the lists below
+
+    def __getattr__(name: str) -> Any: ...
 
 
 def result_type(tensor, other):

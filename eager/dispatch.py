@@ -654,18 +654,18 @@ def forget_plans() -> None:
 dtypes.on_default_change.append(forget_plans)
 
 
-def spelled(name: str, function):
+def spelled(name: str, function) -> Any:
     """A public function that amounts to a few views, with a native path for the usual arguments."""
     return _dressed(_call.spelling(name, function), function)
 
 
-def small(name: str, function, op: Op | None = None, pair=None):
+def small(name: str, function, op: Op | None = None, pair=None) -> Any:
     """A public function with a native path for small tensors in plain memory. `op`: the record behind it; `pair`: the
     named tuple of two results."""
     return _dressed(_call.small(name, function, op, pair), function)
 
 
-def _dressed(fast, function):
+def _dressed(fast, function) -> Any:
     """The native object in front of a function, with the function's names."""
     for field in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(fast, field, getattr(function, field))

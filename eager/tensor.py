@@ -8,7 +8,7 @@ The first five slots are read by C++ at fixed offsets. Operations are not here: 
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,10 @@ class Tensor:
         "__weakref__",
         "__dict__",
     )
+
+    if TYPE_CHECKING:  # the methods of `api.py`'s list are put on the class when that module is imported
+
+        def __getattr__(self, name: str) -> Any: ...
 
     # -- construction
 

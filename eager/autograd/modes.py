@@ -54,7 +54,7 @@ class _Manager:
 class _GradMode(_Manager):
     mode = False
 
-    def __new__(cls, function=None):
+    def __new__(cls, function=None) -> Any:
         self = object.__new__(cls)
         self.prev = None
         return self if function is None else self(function)
@@ -104,7 +104,7 @@ class set_grad_enabled(_Manager):
 class inference_mode(_Manager):
     """Calls inside are not recorded; `inference_mode(False)` records them, whatever surrounds it."""
 
-    def __new__(cls, mode=True):
+    def __new__(cls, mode=True) -> Any:
         self = object.__new__(cls)
         self.mode = mode if isinstance(mode, bool) else True
         self.prev = None

@@ -21,7 +21,7 @@ from __future__ import annotations
 import enum
 import inspect
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from collections.abc import Callable
 
 from ...runtime.dataclass import data
@@ -46,8 +46,11 @@ class Kind(enum.Enum):
 
 
 # annotations for parameters
-tensor, optional, tensors, scalar, size, static = "tensor", "tensor?", "tensors", "scalar", "size", "static"
-mask = "mask"  # a tensor that takes no part in promotion and is not cast (conditions, indices)
+if TYPE_CHECKING:
+    from typing import Any as mask, Any as optional, Any as scalar, Any as size, Any as static, Any as tensor, Any as tensors
+else:
+    tensor, optional, tensors, scalar, size, static = "tensor", "tensor?", "tensors", "scalar", "size", "static"
+    mask = "mask"  # a tensor that takes no part in promotion and is not cast (conditions, indices)
 
 PLAIN, TENSOR, TENSORS = 0, 1, 2
 
@@ -500,7 +503,7 @@ def _outs(outputs) -> tuple[Out, ...]:
     return tuple(o if isinstance(o, Out) else Out(o) for o in outputs)
 
 
-def _decorator(make):
+def _decorator(make: Callable[..., Op]) -> Any:
     """`@kind` and `@kind(option=...)`."""
 
     def decorate(fn=None, **options):
