@@ -7,6 +7,8 @@ tensors have a path of their own in C++ (`fast_map`), which comes here for all t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..runtime import native

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
+from typing import Any
 
 from .. import _call
 from ..state import state
