@@ -5,6 +5,7 @@
 Needs the packages playwright and pillow, and a chromium. FOLDER (default: docs) also receives report.html unless it is docs.
 """
 
+import importlib.util
 import pathlib
 import shutil
 import sys
@@ -13,14 +14,14 @@ import tempfile
 import flambeau as torch
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "examples"))
 VIEW = {"width": 1440, "height": 860}
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 def train():
-    import gpt
-
+    spec = importlib.util.spec_from_file_location("gpt", HERE.parent / "examples" / "gpt.py")
+    gpt = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gpt)
     torch.manual_seed(gpt.SEED)
     model = gpt.GPT()
     compiled, optimizer = torch.compile(model), torch.optim.AdamW(model.parameters(), lr=1e-3)

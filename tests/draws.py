@@ -7,7 +7,6 @@ S seconds`. The status is 1 if any is wrong, and 2 where a kind cannot be drawn.
 import argparse
 import contextlib
 import dataclasses
-import pathlib
 import random
 import sys
 import tempfile
@@ -17,8 +16,6 @@ import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "capture"))  # whose generators import each other by name
 
 STEP = 7  # of tables of calls: neighbours are alike
 KINDS: dict = {}
@@ -205,15 +202,15 @@ def graphs():
 
 @kind("growth", "containers, counters and texts that grow from call to call")
 def growth():
-    from growth_programs import BACKENDS, differs
+    from tests.capture.growth_programs import BACKENDS, differs
 
     return lambda seed: differs(seed, BACKENDS[seed % len(BACKENDS)])
 
 
 @kind("language", "corners of the language around tensors")
 def language():
-    import fuzzing
-    import language_draw
+    from tests.capture import fuzzing
+    from tests.capture import language_draw
 
     backends = {0: "aot_eager", 7: "loops"}
 
@@ -226,21 +223,21 @@ def language():
 
 @kind("python", "control flow and data structures around tensors")
 def python():
-    import fuzzing
+    from tests.capture import fuzzing
 
     return lambda seed: fuzzing.differing(seed, calls=3 if seed % 5 == 0 else 2)
 
 
 @kind("guards", "functions in worlds that change between calls")
 def guards():
-    import guard_programs
+    from tests.capture import guard_programs
 
     return lambda seed: guard_programs.unsound(seed)[0]
 
 
 @kind("changes", "functions whose arguments change their types, sizes, lengths, keys and identities")
 def changes():
-    import fuzzing
+    from tests.capture import fuzzing
 
     return fuzzing.unsound
 

@@ -55,7 +55,7 @@ def test_a_kind_that_needs_pytorch_says_so(monkeypatch, capsys):
 
 def test_pictures_are_compared_with_the_rounding_that_was_asked_for():
     """Numbers of tensors in tables, too; and an exception that is its own cause ends."""
-    import fuzzing
+    from tests.capture import fuzzing
 
     a, b = {"G": ((), 0.0), "H": [1]}, {"G": ((), 6e-8), "H": [1]}
     assert fuzzing.agree([a], [b], True) and not fuzzing.agree([a], [b], False)

@@ -1,6 +1,6 @@
 """CPython's own tests of a module, each plainly or captured, in a process of their own.
 
-`python cpython_tests.py test.test_with plain|captured [pattern]` prints one JSON object: name of a test -> "ok", "skipped", or the end
+`python -m tests.capture.cpython_tests test.test_with plain|captured [pattern]` prints one JSON object: name of a test -> "ok", "skipped", or the end
 of its traceback. Captured means: every test method is called through `compile`, and the code of doctests runs with the
 frame hook on; code of the tests and of the modules that they test counts as a user's, so that nested frames are captured
 too. Graphs run in the Interpreter; internal errors of the compiler raise.

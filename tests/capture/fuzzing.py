@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections import deque
 
-import programs
+from . import programs
 
 import flambeau as torch
 from flambeau.capture.graph.graph import Interpreter

@@ -10,7 +10,7 @@ import re
 import types
 import warnings
 
-import fuzzing
+from . import fuzzing
 
 import flambeau as torch
 from flambeau.runtime.config import config

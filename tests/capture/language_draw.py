@@ -8,7 +8,7 @@ modules, caches and objects at the end.
 
 import random
 
-from programs import lines, smaller  # noqa: F401  (a program of this module is made smaller like any other)
+from .programs import lines, smaller  # noqa: F401  (a program of this module is made smaller like any other)
 
 PRELUDE = '''
 import types

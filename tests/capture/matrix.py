@@ -21,8 +21,8 @@ from flambeau.eager import dispatch
 from flambeau.runtime import counters
 from flambeau.runtime.config import config
 
-import matrix_support
-from harness import Recording
+from . import matrix_support
+from .harness import Recording
 
 
 @dataclass(frozen=True)

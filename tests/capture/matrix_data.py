@@ -1,6 +1,6 @@
 """Constructs over containers and builtins: lists, tuples, dictionaries, sets, deques, ranges, records, iteration functions."""
 
-from matrix import ONCE, construct
+from .matrix import ONCE, construct
 
 OWNED = ("argument", "local", "attribute", "item", "global", "cell")  # a default would be changed for the next call
 

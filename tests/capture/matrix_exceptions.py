@@ -1,6 +1,6 @@
 """Constructs with exceptions, and patterns of match statements."""
 
-from matrix import construct
+from .matrix import construct
 
 construct(
     "try_quiet", "int", "try:\n    b = a * v\nexcept ValueError:\n    b = a\nelse:\n    b = b + 1\nfinally:\n    n = 3\nr = b + n"

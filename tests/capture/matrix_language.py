@@ -2,7 +2,7 @@
 
 import sys
 
-from matrix import construct
+from .matrix import construct
 
 NUMBERS = "int negative float bool scalar tensor"
 SEQUENCES = "list tuple deque range size"

@@ -1,6 +1,6 @@
 """Constructs over user classes, dataclasses, and the standard library: itertools, operator, math, copy, random, typing."""
 
-from matrix import construct
+from .matrix import construct
 
 OWNED = ("argument", "local", "attribute", "item", "global", "cell")
 

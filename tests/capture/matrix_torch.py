@@ -1,6 +1,6 @@
 """Constructs over tensors and modules: methods, indexing, in-place, sizes, nn.Module, autograd, optimizers."""
 
-from matrix import construct
+from .matrix import construct
 
 OWNED = ("argument", "local", "attribute", "item", "global", "cell")
 

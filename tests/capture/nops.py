@@ -1,6 +1,6 @@
 """Every frame of a test run on code that our assembler wrote, with a NOP before each instruction.
 
-`python nops.py plain|nops unittest test.test_with` or `... pytest tests/eager/test_nn.py` prints one JSON object: name of a
+`python -m tests.capture.nops plain|nops unittest test.test_with` or `... pytest tests/eager/test_nn.py` prints one JSON object: name of a
 test -> outcome, and how many code objects were rewritten. The frame hook rewrites each function when it is first called;
 its code then switches the hook on again for the frames that it calls. A generator's frame cannot be swapped: the code of
 generators, classes and coroutines is rewritten with the function or the test module that holds it.
@@ -9,13 +9,11 @@ generators, classes and coroutines is rewritten with the function or the test mo
 import importlib.util
 import io
 import json
-import pathlib
 import sys
 import types
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from cpython_tests import Result
+from .cpython_tests import Result
 
 from flambeau.capture import _capture as native
 from flambeau.capture.bytecode.assemble import assemble

@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import pathlib
 import pickle
 import sys
 import types
@@ -11,7 +10,6 @@ import warnings
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
 
 from flambeau.capture.frontend import backends, compiler
 from flambeau.capture.frontend import api as compiling

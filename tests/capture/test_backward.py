@@ -1,8 +1,6 @@
 """backward() and autograd.grad() inside of compiled functions: one graph, and what eager does to gradients, parameters and states."""
 
 import copy
-import pathlib
-import sys
 
 import pytest
 
@@ -12,8 +10,7 @@ from flambeau.nn import functional as F
 from flambeau.runtime import counters
 from flambeau.utils.checkpoint import checkpoint
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import captured, check, same  # noqa: F401
+from .harness import captured, check, same  # noqa: F401
 
 torch.manual_seed(1)
 W = torch.randn(3, requires_grad=True)

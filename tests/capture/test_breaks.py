@@ -2,8 +2,6 @@
 
 import collections
 import functools
-import pathlib
-import sys
 import time
 import warnings
 
@@ -13,8 +11,7 @@ import flambeau as torch
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import Unsupported
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import captured, check  # noqa: F401
+from .harness import captured, check  # noqa: F401
 
 torch.manual_seed(1)
 X = torch.randn(2, 3)
@@ -197,7 +194,7 @@ def test_break_in_a_long_loop_does_not_nest():
 
 
 def plain_and_compiled_agree(fn):
-    from harness import compare
+    from .harness import compare
 
     compare(fn, torch.compile(fn, backend="eager"), (X,), "long loop")
 

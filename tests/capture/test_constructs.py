@@ -8,15 +8,12 @@ import functools
 import itertools
 import math
 import operator
-import pathlib
-import sys
 
 import pytest
 
 import flambeau as torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import captured, check  # noqa: F401
+from .harness import captured, check  # noqa: F401
 
 
 def x(*sizes):

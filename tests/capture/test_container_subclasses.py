@@ -2,8 +2,6 @@
 
 import collections
 import dataclasses
-import pathlib
-import sys
 
 import pytest
 
@@ -11,8 +9,7 @@ import flambeau as torch
 from flambeau.runtime import counters
 from flambeau.runtime.config import config
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from matrix import digest
+from .matrix import digest
 
 
 @dataclasses.dataclass

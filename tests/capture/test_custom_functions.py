@@ -1,8 +1,5 @@
 """Custom functions (autograd.Function) inside compiled programs: forward and the user's backward in one graph."""
 
-import pathlib
-import sys
-
 import pytest
 
 import flambeau as torch
@@ -10,8 +7,7 @@ from flambeau.capture.graph.graph import Interpreter
 from flambeau.runtime import counters
 from flambeau.runtime.config import config
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import captured, check  # noqa: F401
+from .harness import captured, check  # noqa: F401
 
 Function = torch.autograd.Function
 calls = []

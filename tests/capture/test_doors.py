@@ -1,7 +1,6 @@
 """Doors: binding, lookup, misses, direct calls, resume points, failed checks, memory."""
 
 import gc
-import pathlib
 import pickle
 import random
 import sys
@@ -11,8 +10,7 @@ import weakref
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
-from doors_support import Recorder, hooked, renamed
+from .doors_support import Recorder, hooked, renamed
 
 from flambeau.capture import _capture as native
 from flambeau.eager import dtypes

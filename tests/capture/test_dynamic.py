@@ -1,8 +1,6 @@
 """Guards and symbolic sizes of captured frames: what is compiled again, what is not, and what stays right."""
 
 import math
-import pathlib
-import sys
 
 import pytest
 
@@ -10,8 +8,7 @@ import flambeau as torch
 from flambeau.runtime import counters
 from flambeau.runtime.errors import ConstraintViolation
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import Recording, captured, same  # noqa: F401
+from .harness import Recording, captured, same  # noqa: F401
 
 torch.manual_seed(1)
 

@@ -6,7 +6,6 @@ import importlib.util
 import io
 import itertools
 import pathlib
-import sys
 import traceback
 
 import pytest
@@ -14,8 +13,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn as nn
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import Recording, captured, same  # noqa: F401
+from .harness import Recording, captured, same  # noqa: F401
 
 from flambeau.runtime import counters
 from flambeau.runtime.config import config

@@ -3,8 +3,6 @@
 import collections
 import gc
 import os
-import pathlib
-import sys
 import weakref
 
 import pytest
@@ -12,8 +10,7 @@ import pytest
 import flambeau as torch
 from flambeau.runtime import counters
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
-import growth_programs
+from . import growth_programs
 
 CASES = int(os.environ.get("GROWTH_CASES", 150))  # drawn programs
 

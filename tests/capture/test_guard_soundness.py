@@ -2,13 +2,11 @@
 
 import collections
 import operator
-import pathlib
 import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
-import guard_programs
+from . import guard_programs
 
 import flambeau as torch
 from flambeau.capture.guards import guard_builder

@@ -3,16 +3,13 @@
 import collections
 import gc
 import math
-import pathlib
-import sys
 import threading
 import weakref
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
-import doors_support  # noqa: F401  (configures the native module)
+from . import doors_support  # noqa: F401  (configures the native module)
 
 from flambeau.capture import _capture as native
 from flambeau.eager import dtypes

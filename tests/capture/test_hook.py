@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import importlib.util
-import pathlib
 import re
 import shutil
 import subprocess
@@ -15,8 +14,7 @@ import weakref
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
-from doors_support import Recorder, hooked
+from .doors_support import Recorder, hooked
 
 from flambeau.capture import _capture as native
 from flambeau.runtime.errors import CheckFailed

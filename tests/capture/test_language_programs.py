@@ -4,14 +4,12 @@
 """
 
 import os
-import pathlib
 import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
-import fuzzing
-import language_draw as language
+from . import fuzzing
+from . import language_draw as language
 
 DRAWN = int(os.environ.get("LANGUAGE_PROGRAMS", 60 if sys.version_info < (3, 12) else 20))
 FIRST = int(os.environ.get("LANGUAGE_FIRST", 0))

@@ -5,16 +5,13 @@ import collections.abc
 import dataclasses
 import functools
 import inspect
-import pathlib
-import sys
 
 import pytest
 
 import flambeau as torch
 from flambeau.runtime import counters
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import captured, check  # noqa: F401
+from .harness import captured, check  # noqa: F401
 
 X = torch.arange(6.0).reshape(2, 3)
 said: list = []

@@ -2,8 +2,6 @@
 
 import gc
 import os
-import pathlib
-import sys
 import weakref
 
 import pytest
@@ -11,8 +9,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn as nn
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import captured  # noqa: F401
+from .harness import captured  # noqa: F401
 
 from flambeau.capture import _capture as native
 from flambeau.capture.frontend.api import Compiled

@@ -1,21 +1,17 @@
 """The matrix of matrix*.py: every construct with every kind of variable it takes, in every position, static and dynamic."""
 
-import pathlib
-import sys
-
 import pytest
 
 import flambeau as torch
 from flambeau.capture.graph.graph import Interpreter
 from flambeau.runtime.config import config
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from matrix import CONSTRUCTS, KINDS, POSITIONS, SOURCES, cells, check_case
-import matrix_data  # noqa: F401
-import matrix_exceptions  # noqa: F401
-import matrix_language  # noqa: F401
-import matrix_objects  # noqa: F401
-import matrix_torch  # noqa: F401
+from .matrix import CONSTRUCTS, KINDS, POSITIONS, SOURCES, cells, check_case
+from . import matrix_data  # noqa: F401
+from . import matrix_exceptions  # noqa: F401
+from . import matrix_language  # noqa: F401
+from . import matrix_objects  # noqa: F401
+from . import matrix_torch  # noqa: F401
 
 ROWS = [(construct, kind) for construct in CONSTRUCTS for kind in construct.kinds]
 

@@ -1,16 +1,12 @@
 """Modules: forward is inlined, parameters and buffers are inputs, attributes are guarded, hooks run."""
 
-import pathlib
-import sys
-
 import pytest
 
 import flambeau as torch
 import flambeau.nn as nn
 from flambeau.runtime import counters
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import Recording, captured, check, same  # noqa: F401
+from .harness import Recording, captured, check, same  # noqa: F401
 
 torch.manual_seed(1)
 X = torch.randn(2, 3)

@@ -1,8 +1,6 @@
 """Modules that a compiled function makes, slices, registers and returns: captured with no break, and the world as Python leaves it."""
 
 import copy
-import pathlib
-import sys
 
 import pytest
 
@@ -11,8 +9,7 @@ from flambeau import nn
 from flambeau.runtime import counters
 from flambeau.runtime.config import config
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from matrix import digest
+from .matrix import digest
 
 
 class Scaled(nn.Module):

@@ -6,7 +6,6 @@ Each mutation runs in two worlds of its own, one plain and one compiled: a call 
 import importlib.util
 import math
 import pathlib
-import sys
 import types
 
 import pytest
@@ -15,8 +14,7 @@ import flambeau as torch
 import flambeau.nn as nn
 from flambeau.runtime import counters
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import Recording, captured  # noqa: F401
+from .harness import Recording, captured  # noqa: F401
 
 PROGRAM = pathlib.Path(__file__).parent / "mutation_world.py"
 MUTATIONS = {}

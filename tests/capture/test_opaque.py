@@ -2,13 +2,10 @@
 
 import array
 import io
-import pathlib
-import sys
 
 import flambeau as fl
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import check  # noqa: E402
+from .harness import check  # noqa: E402
 
 X = fl.arange(6.0).reshape(2, 3)
 

@@ -1,16 +1,12 @@
 """Numbers and sizes that only the data knows: item(), tolist(), int(), nonzero() and masks stay in one graph."""
 
-import pathlib
-import sys
-
 import pytest
 
 import flambeau as torch
 from flambeau.eager.nn import functional as F
 from flambeau.runtime import counters
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import captured, same  # noqa: F401
+from .harness import captured, same  # noqa: F401
 
 
 def append_item(a, seen):

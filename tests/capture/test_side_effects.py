@@ -1,14 +1,10 @@
 """Side effects of captured code: replayed once, in order, after the graph; identity of objects is kept."""
 
-import pathlib
-import sys
-
 import pytest
 
 import flambeau as torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import captured, check, same  # noqa: F401
+from .harness import captured, check, same  # noqa: F401
 
 torch.manual_seed(1)
 X = torch.randn(2, 3)

@@ -5,16 +5,13 @@ change, in every way that Python has for it, and each answer and each fetched ob
 """
 
 import collections
-import pathlib
 import random
-import sys
 import types
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
-import doors_support  # noqa: F401  (configures the native module)
+from . import doors_support  # noqa: F401  (configures the native module)
 
 from flambeau import nn
 from flambeau.capture import _capture as native

@@ -18,8 +18,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn as nn
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import Recording, captured  # noqa: F401
+from .harness import Recording, captured  # noqa: F401
 
 from flambeau.capture import _capture as native
 from flambeau.runtime import counters

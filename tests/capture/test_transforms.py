@@ -1,9 +1,6 @@
 """`torch.func`, `autograd.functional` and leaves that a compiled function makes for itself: one graph, eager's values and
 gradients; what of it is seen outside, is a counted break."""
 
-import pathlib
-import sys
-
 import pytest
 
 import flambeau as torch
@@ -11,8 +8,7 @@ from flambeau import func, nn
 from flambeau.autograd import functional
 from flambeau.runtime import counters
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import captured, check  # noqa: F401
+from .harness import captured, check  # noqa: F401
 
 torch.manual_seed(1)
 X, V = torch.randn(4, 3), torch.randn(3)

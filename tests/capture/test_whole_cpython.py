@@ -34,10 +34,11 @@ def captured_here():
     return (*MODULES, *BY_HAND) if EVERYTHING else MODULES
 
 
-def outcomes(script, *arguments, limit=RECOMPILE_LIMIT):
+def outcomes(program, *arguments, limit=RECOMPILE_LIMIT):
     """Name of a test -> outcome, of a run in its own process."""
     done = subprocess.run(
-        [sys.executable, str(HERE / script), *arguments],
+        [sys.executable, "-m", f"tests.capture.{program}", *arguments],
+        cwd=HERE.parents[1],
         capture_output=True,
         text=True,
         timeout=600,
@@ -58,10 +59,8 @@ def failures(plain, other):
 
 @pytest.mark.parametrize("module", captured_here())
 def test_captured(module):
-    plain = outcomes("cpython_tests.py", f"test.test_{module}", "plain")
-    captured = outcomes(
-        "cpython_tests.py", f"test.test_{module}", "captured", limit="3" if module in BY_HAND else RECOMPILE_LIMIT
-    )
+    plain = outcomes("cpython_tests", f"test.test_{module}", "plain")
+    captured = outcomes("cpython_tests", f"test.test_{module}", "captured", limit="3" if module in BY_HAND else RECOMPILE_LIMIT)
     seen = captured.pop("counters")
     bad = failures(plain, captured)
     assert not bad, "\n\n".join(f"{name}\n{told}" for name, told in list(bad.items())[:5]) + f"\n{len(bad)} tests"
@@ -97,8 +96,8 @@ if sys.version_info >= (3, 12) and not EVERYTHING:
 @pytest.mark.parametrize("kind, name", REWRITTEN, ids=[name for _, name in REWRITTEN])
 def test_with_nops_in_every_frame(kind, name):
     name = str(HERE.parent / name) if kind == "pytest" else name
-    plain = outcomes("nops.py", "plain", kind, name)
-    rewritten = outcomes("nops.py", "nops", kind, name)
+    plain = outcomes("nops", "plain", kind, name)
+    rewritten = outcomes("nops", "nops", kind, name)
     assert rewritten.pop("rewritten") > 50
     bad = failures(plain, rewritten)
     assert not bad, "\n\n".join(f"{name}\n{told}" for name, told in list(bad.items())[:5]) + f"\n{len(bad)} tests"

@@ -4,14 +4,12 @@ The seeds are fixed. Two processes share them, because making a program, running
 """
 
 import multiprocessing
-import pathlib
 import sys
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))  # pytest's importlib mode does not
-import fuzzing
+from . import fuzzing
 
 from flambeau.runtime import counters
 

@@ -3,8 +3,6 @@ functions.
 """
 
 import gc
-import pathlib
-import sys
 import weakref
 
 import numpy as np
@@ -14,8 +12,7 @@ from flambeau.eager import autograd, dispatch, dtypes
 from flambeau.eager.op.op import OPS
 from flambeau.eager.tensor import fake_tensor
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from core_support import T, V, total  # noqa: E402
+from .core_support import T, V, total  # noqa: E402
 
 
 add, mul, exp, cast, expand, permute, select = (OPS[n] for n in ("add", "mul", "exp", "cast", "expand", "permute", "select"))

@@ -2,9 +2,6 @@
 them).
 """
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 
@@ -15,8 +12,7 @@ from flambeau.eager.op.op import OPS, find
 from flambeau.eager.storage import Storage
 from flambeau.eager.tensor import Tensor, fake_tensor
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from core_support import T, V, total  # noqa: E402
+from .core_support import T, V, total  # noqa: E402
 
 add, mul, exp, copy, clone, select, permute, expand, detach, slice_, view = (
     OPS[n] for n in ("add", "mul", "exp", "copy", "clone", "select", "permute", "expand", "detach", "slice", "view")

@@ -1,8 +1,5 @@
 """Type promotion: PyTorch's three classes, numbers, reductions, defaults (expected values from PyTorch 2.13)."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 
@@ -10,8 +7,7 @@ from flambeau.eager import dtypes as d
 from flambeau.eager.op.op import OPS
 from flambeau.eager.op.promote import promote_types, result_type
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from core_support import T, V  # noqa: E402
+from .core_support import T, V  # noqa: E402
 
 add, mul, div, gt = OPS["add"], OPS["mul"], OPS["div"], OPS["gt"]
 

@@ -1,9 +1,7 @@
 """What a tensor is: geometry, storage, conversion, printing, copying, sizes, devices."""
 
 import copy
-import pathlib
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -15,8 +13,7 @@ from flambeau.eager.printing import set_printoptions
 from flambeau.eager.sizes import Size, contiguous_strides, is_int
 from flambeau.eager.tensor import Tensor
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from core_support import T, V  # noqa: E402
+from .core_support import T, V  # noqa: E402
 
 permute, select, mul = OPS["permute"], OPS["select"], OPS["mul"]
 

@@ -3,17 +3,15 @@ interpreter, with the addresses that the driver would get. Prints what differs f
 
 import importlib
 import json
-import pathlib
 import sys
 from types import SimpleNamespace
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cuda"))
-import fake_cupy  # noqa: E402
-import flambeau as torch  # noqa: E402
-from flambeau import nn  # noqa: E402
-from flambeau.inductor.triton import aot, device, triton_api  # noqa: E402
-from flambeau.nn import functional as F  # noqa: E402
-from flambeau.runtime.config import config  # noqa: E402
+from tests.cuda import fake_cupy
+import flambeau as torch
+from flambeau import nn
+from flambeau.inductor.triton import aot, device, triton_api
+from flambeau.nn import functional as F
+from flambeau.runtime.config import config
 
 
 def interpreted(launches):

@@ -191,8 +191,8 @@ def test_one_device_a_graph():
 
 def test_programs_on_cuda_tensors():
     """Captured, compiled by the default backend, and run as the launcher would be asked to; cupy is a stand-in."""
-    script = pathlib.Path(__file__).with_name("on_cuda.py")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=250)
+    root = pathlib.Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-m", "tests.triton.on_cuda"], cwd=root, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["different"] == {} and found["programs"] == 9 and found["kernels"] > 15
