@@ -20,7 +20,7 @@ def _batched(x, batch):
 
 
 def _width(itemsize):
-    """Columns of one unit, as csrc/whole.h has them: two registers, sixteen at least."""
+    """Columns of one unit, as csrc/gemm_int.h has them: two registers, sixteen at least."""
     return max(16, column_block() * 2 // itemsize)
 
 

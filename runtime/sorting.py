@@ -33,7 +33,7 @@ def _back(array, dim):
     return array.reshape(y.shape) if y.flags.c_contiguous else y.copy(order="C")  # (dims of one element get their own strides)
 
 
-_KEYS = {"u": 0, "b": 0, "i": 1, "f": 2}  # KeyKind of csrc/order.h, by numpy's kind of type
+_KEYS = {"u": 0, "b": 0, "i": 1, "f": 2}  # KeyKind of csrc/sort.h, by numpy's kind of type
 
 
 def _sort_wide(x, dim, descending):

@@ -1539,7 +1539,7 @@ def remainders_uncut():
 
 @fault("schedule", "an axis is not taken apart", "tests/test_seeded_faults.py::test_no_lane_divides_in_moves")
 def digits_together():
-    rewrite("inductor.schedule.index_digits:divisors", "whole = ", "whole = False and ")
+    rewrite("inductor.schedule.split_axes:divisors", "whole = ", "whole = False and ")
 
 
 @fault("code", "every second element is the one beside it", "tests/inductor/test_moves.py::test_every_second_element[17-2]")
@@ -1553,7 +1553,7 @@ def strides_of_three():
     "tests/inductor/test_moves.py::test_moves_and_their_gradients[unfold-40]",
 )
 def digits_turned():
-    rewrite("inductor.schedule.index_digits:apart", "position + part.var * step, above", "position + part.var, above")
+    rewrite("inductor.schedule.split_axes:apart", "position + part.var * step, above", "position + part.var, above")
 
 
 @fault(

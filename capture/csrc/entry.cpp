@@ -1,5 +1,5 @@
 // Entry: one compiled version of a function, and the direct call of a whole graph.
-#include "doors.h"
+#include "cache.h"
 
 namespace doors {
 

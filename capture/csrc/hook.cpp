@@ -1,8 +1,8 @@
 // The frame evaluation function (PEP 523): a nested frame for which an entry holds goes on with the entry's code.
-#include "bind.h"
-#include "doors.h"
+#include "bind_args.h"
+#include "cache.h"
 #include "frame.h"
-#include "layout.h"
+#include "slot_offsets.h"
 
 // ---------------------------------------------------------------------------------------------- installation
 

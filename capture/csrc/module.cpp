@@ -1,6 +1,6 @@
 // flambeau.capture._capture: frame hook, guard trees and doors.
-#include "doors.h"
-#include "layout.h"
+#include "cache.h"
+#include "slot_offsets.h"
 
 PyObject* check_failed_type;
 

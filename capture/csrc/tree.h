@@ -2,7 +2,7 @@
 #pragma once
 
 #include "guards.h"
-#include "layout.h"
+#include "slot_offsets.h"
 
 namespace guards {
 

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from ..ops.decompositions import LinAlgError as _LinAlgError  # noqa: F401
+from ..ops.factorizations import LinAlgError as _LinAlgError  # noqa: F401
 from ..overrides import DisableTorchFunction as DisableTorchFunction
 from ..overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ..overrides import disabled as _disabled_torch_function_impl  # noqa: F401

@@ -1,5 +1,5 @@
 // Convolutions and transposed ones of dense tensors: what their functions check, one call of the runtime, and the record's node.
-#include "small.h"
+#include "small_tensor.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #ifndef FB_DENSE_H
 #define FB_DENSE_H
 
-#include "small.h"
+#include "small_tensor.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 // passed on. A node with hooks or an `apply` of its own, a leaf with hooks, and runs for given inputs go through the
 // Python methods `run_node` and `run_leaf`, which come back to `route`.
 #include "gradients.h"
-#include "attached.h"
+#include "compiled_node.h"
 
 #include <memory>
 #include <queue>

@@ -3,7 +3,7 @@
 #define FB_EAGER_FLOATING_H
 
 #include "casts.h"
-#include "small.h"
+#include "small_tensor.h"
 
 // body(a number of the type)
 template <class Body> bool by_floating(int type, Body body) {

@@ -1,7 +1,7 @@
 // Losses in one call each: of classes (rows and a class each), of pairs of numbers, of rows and their distances; the node is
 // hung on where the call is recorded. And the kernels of their gradients. What a handler or kernel does not take is left to
 // the formulas of ops/losses.py, ops/margins.py and ops/distances.py.
-#include "small.h"
+#include "small_tensor.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // sort, topk and unique of few elements of dense tensors, by the runtime's kernels on rows; what is recorded goes to Python.
-#include "small.h"
+#include "small_tensor.h"
 
 #include <string.h>
 

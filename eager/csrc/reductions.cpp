@@ -1,5 +1,5 @@
 // Small reductions and softmax: [outer, n, inner] of contiguous memory, without numpy's calls.
-#include "spans.h"
+#include "reduced_dims.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // Views: the stride rules of the common view records in C++, and the spellings that amount to a few of them (indexing
 // by ints and slices, chunk, split, transpose, ...). Records without a rule here have theirs called in Python.
-#include "indices.h"
+#include "index.h"
 
 #include <string.h>
 

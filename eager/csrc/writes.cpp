@@ -1,5 +1,5 @@
 // Writes into memory of any strides: copy_, fill_, zero_; and small tensors of numbers: `tensor(nested lists)`, linspace.
-#include "small.h"
+#include "small_tensor.h"
 
 #include <float.h>
 #include <string.h>

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes, return_types
 from ..dispatch import type_name
-from ..ops.decompositions import LinAlgError
+from ..ops.factorizations import LinAlgError
 from ..tensor import Tensor
 from .arguments import give, takes_out
 from .host_fallback import on_host

@@ -7,7 +7,7 @@ import math
 
 from .. import dtypes, return_types
 from ..dispatch import small
-from ..ops import arithmetic as a, complex_numbers as c, decompositions as d, elementary as e, reduce as r
+from ..ops import arithmetic as a, complex_numbers as c, factorizations as d, elementary as e, reduce as r
 from ..ops.checks import all_solved
 from ..ops.views import contiguous_copy
 from ..tensor import Tensor

@@ -8,7 +8,7 @@ from .. import dtypes, return_types
 from ..dispatch import small, type_name
 from ..ops import arithmetic as a, sorting as o, reduce as r
 from ..ops.complex_numbers import imag, real
-from ..ops.decompositions import svd
+from ..ops.factorizations import svd
 from ..ops.elementary import sqrt
 from ..ops.views import contiguous, permute, reshape, unsqueeze
 from ..tensor import Tensor

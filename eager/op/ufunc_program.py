@@ -15,7 +15,7 @@ from .prims import PRIMS
 from ..sizes import is_number
 from ..tensor import Tensor
 
-_OWN = _call.own_loops()  # loops of the native module that stand for numpy's (csrc/own.h)
+_OWN = _call.own_loops()  # loops of the native module that stand for numpy's (csrc/numpy_loops.h)
 NUMBERS = {d: k for k, d in enumerate(dtypes.ALL)}
 _MOVED = frozenset(d for d in dtypes.ALL if d.category < 3 and d.itemsize >= 1) - {
     dtypes.uint16,

@@ -23,7 +23,7 @@ from . import (
 from . import adaptive, batch_norm, padding, pooling, resampling, im2col
 from . import convolution
 from . import complex_numbers, cumulative, special
-from . import decompositions, fourier
+from . import factorizations, fourier
 from . import sampling
 from . import embedding_bag, ctc, distances, fractional_max_pool, grid_sample, margins, shrink, pixel_shuffle
 from . import custom

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ...capture.shapes.expr import Expr, ExprLike, plain, product
 from ..loops.body import Buffer, Rewriter, Value, reachable, strides_of
-from .index_digits import apart, mergeable, wide_last, written_out
+from .split_axes import apart, mergeable, wide_last, written_out
 from ..loops.ir import Axis, GemmKernel, LoopKernel, Step, Store
 from ..loops.lower import hint
 from .loop_nest import Context, Item, Nest, real

@@ -2,7 +2,8 @@
 
 In: an unscheduled program, one kernel a realised value. Out: a program of fewer kernels in execution order, with flat addresses.
 The idea: two kernels fuse when their spaces agree after splitting axes and when every value that passes between them stays at
-its point; the value then passes as SSA, and the steps follow from what waits for which accumulator.
+its point; the value then passes as SSA, and the steps follow from what waits for which accumulator. Fusion is vertical
+(a nest with the producer of what it reads) or horizontal (with a nest that reads the same memory, for one pass over it).
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Scheduler(Context):
     # -- fusion
 
     def fuse(self) -> None:
-        """Offer every nest, in order, to its producers and to nests that read what it reads."""
+        """Offer every nest, in order, to its producers (vertical fusion) and to nests that read what it reads (horizontal)."""
         for nest in list(self.nests):
             if nest.head is not None:
                 continue
@@ -114,7 +115,7 @@ class Scheduler(Context):
             self.writer[name] = final
 
     def candidates(self, nest: Nest) -> list[tuple[Nest, bool]]:
-        """(nest, whether it writes what this one reads), the largest common traffic first."""
+        """(nest, whether the fusion is vertical: it writes what this one reads), the largest common traffic first."""
         score: dict[int, list] = {}
         for name in nest.loads():
             size = self.size_of(name, nest)

@@ -6,7 +6,7 @@
 #ifndef FB_ATTENTION_H
 #define FB_ATTENTION_H
 
-#include "rows.h"
+#include "softmax_norm.h"
 
 FB_INLINE int gemm_type(const float*) { return FB_FLOAT; }
 FB_INLINE int gemm_type(const double*) { return FB_DOUBLE; }

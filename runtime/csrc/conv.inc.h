@@ -4,13 +4,13 @@
 namespace {
 #include "gemm.h"
 #include "conv.h"
-#include "conv_phases.h"
-#include "conv_scatter.h"
-#include "conv_thin.h"
-#include "conv_thin_weight.h"
+#include "conv_space_to_depth.h"
+#include "conv_col2im.h"
+#include "conv_direct.h"
+#include "conv_direct_weight.h"
 #include "conv_winograd.h"
-#include "conv_segments.h"
-#include "conv_pixels.h"
+#include "conv_winograd_2x2.h"
+#include "conv_tiny_images.h"
 
 #define FB_CONV_TYPE(form, S, T) \
     if (Thin##form<S, T>::takes(*p)) Thin##form<S, T>{*p, *rt, {*p}}.run(); \

@@ -3,7 +3,7 @@
 #ifndef FB_CTC_H
 #define FB_CTC_H
 
-#include "rows.h"
+#include "softmax_norm.h"
 
 FB_INLINE float real_exp(float x) { return __builtin_expf(x); }
 FB_INLINE double real_exp(double x) { return __builtin_exp(x); }

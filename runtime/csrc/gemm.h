@@ -32,9 +32,9 @@ FB_INLINE void st_native(float* p, vf x) { st(p, x, Full{}); }
 FB_INLINE void st_native(double* p, hd x) { *(hd_loose*)p = x; }
 FB_INLINE vf multiply_add(vf a, vf b, vf c) { return v_fma(a, b, c); }
 FB_INLINE hd multiply_add(hd a, hd b, hd c) { return v_fma(a, b, c); }
-#include "pairs.h"
+#include "gemm_bf16dot.h"
 #ifdef FB_TILES
-#include "tiles.h"
+#include "gemm_amx.h"
 #endif
 FB_INLINE float scalar(float x) { return x; }
 FB_INLINE double scalar(double x) { return x; }

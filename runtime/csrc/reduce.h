@@ -5,7 +5,7 @@
 #ifndef FB_REDUCE_H
 #define FB_REDUCE_H
 
-#include "rows.h"
+#include "softmax_norm.h"
 
 enum Reduction { SUM, SQUARES, ABSOLUTES, MAX, MIN, PRODUCT, NUMBERS }; // NUMBERS: the sum of what is no NaN
 

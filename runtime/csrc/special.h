@@ -6,7 +6,7 @@
 #ifndef FB_SPECIAL_H
 #define FB_SPECIAL_H
 
-#include "rows.h"
+#include "softmax_norm.h"
 
 enum SpecialOf { LGAMMA, DIGAMMA, POLYGAMMA, BESSEL_I0, BESSEL_I0E, BESSEL_I1, BESSEL_I1E, ERFCX, NDTRI, NDTR, LOG_NDTR };
 
