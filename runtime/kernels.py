@@ -1,7 +1,8 @@
 """Threaded native kernels on numpy arrays, by name.
 
 In: arrays whose sizes the caller has checked. Out: nothing; kernels write into arrays that the caller made. What the
-arrays and numbers of a kernel mean stands with it in `csrc/` (softmax_norm.h, reduce.h, gather_scatter.h, optimizer_steps.h, attention.h).
+arrays and numbers of a kernel mean stands with it in `csrc/` (softmax_norm.h, reduce.h, gather_scatter.h,
+optimizer_steps.h, attention.h).
 """
 
 from __future__ import annotations
