@@ -5,7 +5,6 @@ Regular spellings are made from records, the others are in spellings/. Importing
 
 import builtins
 import sys
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,75 +46,17 @@ from .dtypes import (
     uint64,
 )
 from .op.op import OPS, specialise
-from .ops import activations as _activations, arithmetic as _a, creation as _creation, indexing as _indexing
-from .ops import sorting as _order, rearrange as _rearrange, reduce as _reduce
+from .ops import arithmetic as _a
 from .ops.views import alias as _alias, detach as _detach
 from .op.promote import promote_types, result_type as _result_type
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .sizes import Size
-from .frontend import convolution, creation, elementwise, indexing, interop, products, random, recurrent, reductions, shapes
-from .frontend import less_common
+from .frontend import elementwise, foreach, indexing, legacy, products, public, quantized, reductions, sampling, shapes
+from .frontend import complex_numbers, composition, convolution, creation, interop, linalg, random, recurrent  # noqa: F401 (they declare names)
+from .frontend import resize, special, statistics, vision  # noqa: F401 (these, too)
 from .frontend.argument_aliases import also_named
 from .frontend.arguments import numpy_names, takes_dim, written
-from .frontend import resize, vision
 from .tensor import DATA, Tensor, install_methods
-
-_METHODS_ONLY = set(
-    """
-to cpu cuda type_as type_of legacy_tensor to_device unary binary binary_of_tensors refuse_number fill_value finished
-getitem setitem iterate contains view view_as
-reshape_as expand expand_as repeat new_empty new_zeros new_ones new_full new_tensor split_with_sizes contiguous
-vector_norm one_hot unfold
-""".split()
-)
-
-# public functions whose small calls run natively -> the records that such calls are recorded as
-_SMALL = dict(
-    sum=_reduce.sum,
-    mean=_reduce.mean,
-    nansum=_reduce.nansum,
-    amax=_reduce.amax,
-    amin=_reduce.amin,
-    max=_reduce.max_of_all,
-    min=_reduce.min_of_all,
-    argmax=_reduce.argmax,
-    argmin=_reduce.argmin,
-    any=_reduce.any_,
-    all=_reduce.all_,
-    softmax=_activations.softmax,
-    log_softmax=_activations.log_softmax,
-    cat=_rearrange.cat,
-    stack=_rearrange.stack,
-    gather=_indexing.gather,
-    take_along_dim=_indexing.gather,
-    index_select=_indexing.index_select,
-    scatter=_indexing.scatter_set,
-    scatter_add=_indexing.scatter_add,
-    index_add=_indexing.index_add,
-    index_copy=_indexing.index_copy,
-    cumsum=_order.cumsum,
-    tril=_creation.tril,
-    triu=_creation.triu,
-    flip=_rearrange.flip,
-)
-_SMALL.update(
-    logsumexp=_reduce.logsumexp,
-    var=_reduce.var,
-    std=_reduce.std,
-    norm=_reduce.norm,
-    prod=_reduce.prod,
-    logcumsumexp=OPS["logcumsumexp"],
-)
-# those that call a record's own path
-_SMALL.update(
-    addcmul=specialise(_a.addcmul), addcdiv=specialise(_a.addcdiv), **dict.fromkeys(("clamp", "clip"), specialise(_a.clamp))
-)
-# those that record nothing natively
-_UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
-masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli bernoulli_ poisson
-normal randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
-nan_to_num gcd var_mean std_mean nansum einsum tensordot scatter_reduce sort argsort topk unique diff
-index_put_ masked_scatter_ index_fill rot90 tensor linspace arange""".split()
 
 _call.keep(OPS)
 
@@ -129,49 +70,29 @@ _PAIRS = {
 }
 
 
-_QUICK = type(convolution.conv2d)  # a function with a native path in front
-
-
-def _functions_of(module):
-    """The public functions that a module of spellings defines."""
-    return {
-        name: f
-        for name, f in vars(module).items()
-        if isinstance(f, FunctionType | _QUICK) and f.__module__ == module.__name__ and not name.startswith("_")
-    }
-
-
-_FUNCTIONS = {}
-for _module in (convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes):
-    _FUNCTIONS.update(_functions_of(_module))
-_FUNCTIONS.update(less_common.FUNCTIONS)
-_FUNCTIONS = also_named({name: numpy_names(f) if takes_dim(f) else f for name, f in _FUNCTIONS.items()})
-_FUNCTIONS["frombuffer"] = interop.frombuffer
-_FUNCTIONS.update(vision.FUNCTIONS)
-for _name in (
-    "chunk",
-    "split",
-    "unbind",
-    "view",
-    "reshape",
-    "flatten",
-    "transpose",
-    "t",
-    "permute",
-    "unsqueeze",
-    "squeeze",
-    "expand",
-    "select",
-    "narrow",
-    "getitem",
-):
+_FUNCTIONS = {  # those that are methods alone, too
+    name: numpy_names(f) if takes_dim(f) else f
+    for name, f in {**public.VIEWS, **public.METHODS, **public.FUNCTIONS}.items()
+    if callable(f) and not isinstance(f, staticmethod)
+}
+_FUNCTIONS = also_named(_FUNCTIONS)
+for _name in public.VIEWS:
     _FUNCTIONS[_name] = spelled(_name, _FUNCTIONS[_name])
     _FUNCTIONS[_name].__module__ = __name__  # where it is found by name
-for _name, _record in {**dict.fromkeys(_UNRECORDED), **_SMALL}.items():
+for _name, _record in public.SMALL.items():
     _FUNCTIONS[_name] = small(_name, _FUNCTIONS[_name], _record, _PAIRS.get(_name))
     _FUNCTIONS[_name].__module__ = __name__
-globals().update(_FUNCTIONS)
-globals().update(less_common.NAMES)
+globals().update({_name: _FUNCTIONS[_name] for _name in public.FUNCTIONS})
+_NAMES = {  # constants, types, private functions that programs use
+    **legacy.CONSTANTS,
+    **legacy.TENSOR_TYPES,
+    **legacy.PRIVATE,
+    **foreach.FUNCTIONS,
+    **quantized.PRIVATE,
+    "_standard_gamma": sampling._standard_gamma,
+    "_sample_dirichlet": sampling._sample_dirichlet,
+}
+globals().update(_NAMES)
 
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
@@ -302,68 +223,19 @@ def _operators():
     return table
 
 
-_FUNCTION_METHODS = """
-add sub subtract div divide true_divide pow float_power clamp clip clamp_min clamp_max round where masked_fill erfc
-addcmul addcdiv lerp logaddexp hypot nan_to_num softmax log_softmax isclose allclose equal
-reshape flatten ravel unflatten transpose swapaxes swapdims t permute movedim moveaxis squeeze unsqueeze broadcast_to
-narrow select split split_with_sizes chunk tensor_split unbind diagonal diag diag_embed as_strided flip fliplr flipud
-roll rot90 tile repeat_interleave view view_as reshape_as expand expand_as repeat unfold
-sum nansum mean prod any all logsumexp count_nonzero max min amax amin aminmax argmax argmin var std norm dist cumsum
-sort argsort topk kthvalue median
-nonzero argwhere masked_select gather take_along_dim take scatter scatter_ scatter_add scatter_add_ index_select
-index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ masked_scatter masked_scatter_
-matmul mm bmm mv dot inner outer addmm addmv baddbmm addbmm trace tril triu
-multinomial bernoulli uniform_ normal_ exponential_ bernoulli_ random_
-add_ sub_ div_ pow_ clamp_ clamp_min_ clamp_max_ round_ copy_ fill_ zero_ addcmul_ addcdiv_ lerp_ masked_fill_
-new_empty new_zeros new_ones new_full new_tensor to contiguous clone type_as cpu cuda detach detach_
-""".split()
-
-
 def _methods():
-    scope = globals()
-    table = {name: scope[name] for name in _FUNCTION_METHODS}
-    table.update(elementwise.FUNCTIONS)
-    table.update(creation.CASTS)
+    table = {
+        name: value if public.FUNCTIONS.get(name, value) is not value else _FUNCTIONS.get(name, value)
+        for name, value in public.METHODS.items()
+    }
     for name, record in {**elementwise.UNARY, **elementwise.BINARY}.items():
         table.setdefault(name + "_", _inplace(record))
-    table.update(
-        where=_where_self,
-        type=creation.type_of,
-        data=property(get_data, set_data),
-        T=property(shapes._reversed),
-        H=property(shapes._matrix_transpose),
-        mT=property(shapes._matrix_transpose),
-        subtract_=elementwise.sub_,
-        divide_=elementwise.div_,
-        neg_=elementwise.neg_,
-        negative_=elementwise.neg_,
-        square_=elementwise.square_,
-        sign_=elementwise.sign_,
-        clip_=elementwise.clamp_,
-        squeeze_=_reshaping(shapes.squeeze),
-        unsqueeze_=_reshaping(shapes.unsqueeze),
-        t_=_reshaping(shapes.t),
-        transpose_=_reshaping(shapes.transpose),
-        alias=_alias,
-        triu_=written(creation.triu, "triu_"),
-        tril_=written(creation.tril, "tril_"),
-        cumsum_=reductions._in_place(reductions.cumsum),
-        swapaxes_=_reshaping(shapes.swapaxes),
-        swapdims_=_reshaping(shapes.swapdims),
-        __new__=staticmethod(creation.legacy_tensor),
-    )
-    return {**less_common.methods(scope), **table}
-
-
-def _where_self(self, condition=None, other=None):
-    """Elements of this tensor where the condition holds, of `other` elsewhere."""
-    if condition is None or other is None:
-        given = "" if condition is None else type(condition).__name__
-        raise TypeError(
-            f"where() received an invalid combination of arguments - got ({given}), but expected one of: (Tensor "
-            "condition, Tensor other), (Tensor condition, Number other)"
-        )
-    return elementwise.where(condition, self, other)
+    for name in public.IN_PLACE:
+        table[name + "_"] = written(table.get(name) or _FUNCTIONS[name], name + "_")
+    for name, function in public.IN_PLACE_VIEWS.items():
+        table[name + "_"] = _reshaping(function)
+    table.update(detach=detach, detach_=detach_, data=property(get_data, set_data), alias=_alias)
+    return table
 
 
 def _reshaping(function):
@@ -376,15 +248,22 @@ def _reshaping(function):
     return method
 
 
-install_methods({**interop.METHODS, **resize.METHODS})
+def _method_call(name):
+    def function(input, *args, **kw):
+        return getattr(input, name)(*args, **kw)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
 install_methods(_methods())
 install_methods(_operators())
-_INPLACE = less_common.inplace_functions(vars(Tensor))
+_INPLACE = {name + "_": _method_call(name + "_") for name in [*public.IN_PLACE_FUNCTIONS, "detach"]}
 globals().update(_INPLACE)
 
 __all__ = (
-    [*less_common.NAMES, *_INPLACE]
-    + sorted(name for name in _FUNCTIONS if not name.endswith("_") and name not in _METHODS_ONLY)
+    [*_NAMES, *_INPLACE]
+    + sorted(public.FUNCTIONS)
     + [
         "Tensor",
         "Size",
@@ -445,7 +324,11 @@ __all__ = (
 _UNASKED = set("is_tensor is_storage tensor as_tensor asarray from_numpy frombuffer manual_seed seed".split())
 overrides.publish(
     globals(),
-    [name for name in {**_FUNCTIONS, **_INPLACE, "detach": 0, "result_type": 0, "promote_types": 0} if name not in _UNASKED],
+    [
+        name
+        for name in {**public.FUNCTIONS, **_INPLACE, "detach": 0, "result_type": 0, "promote_types": 0}
+        if name not in _UNASKED
+    ],
 )
-overrides.publish_methods([*interop.METHODS, *resize.METHODS, *_methods(), *_operators()])
+overrides.publish_methods([*_methods(), *_operators()])
 overrides.namespaces.append(sys.modules[__name__])

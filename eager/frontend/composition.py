@@ -16,7 +16,7 @@ from ..state import state
 from ..tensor import Tensor
 from .arguments import device_of, dim_of, dtype_of, from_old_form, give, size_of, takes_out
 from .host_fallback import on_host
-from . import creation, elementwise, indexing, products, reductions, shapes
+from . import creation, elementwise, indexing, products, public, reductions, shapes
 
 _wrap = Tensor._from_array
 
@@ -33,6 +33,7 @@ def _is_value(t) -> bool:
     return type(t) is Tensor and t._array is not None and not (state.grad and t.requires_grad)
 
 
+@public.function
 def block_diag(*tensors):
     parts = [t.reshape(1, -1) if t.ndim < 2 else t for t in _list(tensors)]
     if any(t.ndim > 2 for t in parts):
@@ -53,6 +54,7 @@ def block_diag(*tensors):
     return shapes.cat(rows, 0)
 
 
+@public.function
 def cartesian_prod(*tensors):
     """All combinations of elements, one per row, as itertools.product orders them."""
     parts = _list(tensors)
@@ -63,6 +65,7 @@ def cartesian_prod(*tensors):
     return shapes.stack([g.reshape(-1) for g in shapes.meshgrid(*parts, indexing="ij")], 1)
 
 
+@public.function
 def combinations(input, r=2, with_replacement=False):
     if input.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
@@ -76,6 +79,8 @@ def combinations(input, r=2, with_replacement=False):
     return input[index]
 
 
+@public.small
+@public.both
 @takes_out
 def kron(input, other):
     """Every element of input times the whole of other."""
@@ -94,10 +99,13 @@ def kron(input, other):
     return a.mul(x.reshape(left), y.reshape(right)).reshape(sizes)
 
 
+@public.both
 def ger(input, vec2, *, out=None):
     return products.outer(input, vec2, out=out)
 
 
+@public.both
+@public.in_place
 def addr(input, vec1, vec2, *old, beta=1, alpha=1, out=None):
     if old:
         return from_old_form(addr, (input, vec1, vec2, *old), 3, "beta", "alpha")
@@ -107,6 +115,7 @@ def addr(input, vec1, vec2, *old, beta=1, alpha=1, out=None):
     return give(products._scaled_sum(input, products.outer(vec1, vec2), beta, alpha), out)
 
 
+@public.function
 def chain_matmul(*matrices, out=None):
     result = matrices[0]
     for m in matrices[1:]:
@@ -114,6 +123,7 @@ def chain_matmul(*matrices, out=None):
     return give(result, out)
 
 
+@public.function
 def vander(x, N=None, increasing=False):
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
@@ -123,10 +133,13 @@ def vander(x, N=None, increasing=False):
     return out
 
 
+@public.both
 def diagflat(input, offset=0):
     return shapes.diag(input.reshape(-1), offset)
 
 
+@public.small
+@public.both
 def cross(input, other, dim=None, *, out=None):
     """The vector product along a dim of size 3 (the first such dim if none is given)."""
     if dim is None:
@@ -141,6 +154,7 @@ def cross(input, other, dim=None, *, out=None):
     return give(shapes.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], d), out)
 
 
+@public.function
 def column_stack(tensors, *, out=None):
     return give(shapes.hstack([t.reshape(-1, 1) if t.ndim < 2 else t for t in tensors]), out)
 
@@ -156,6 +170,7 @@ def _check_sections(name, input, d, sections):
         )
 
 
+@public.both
 def hsplit(input, indices_or_sections):
     if not input.ndim:
         raise RuntimeError("torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 dimensions!")
@@ -164,6 +179,7 @@ def hsplit(input, indices_or_sections):
     return shapes.tensor_split(input, indices_or_sections, d)
 
 
+@public.both
 def vsplit(input, indices_or_sections):
     if input.ndim < 2:
         raise RuntimeError(
@@ -173,6 +189,7 @@ def vsplit(input, indices_or_sections):
     return shapes.tensor_split(input, indices_or_sections, 0)
 
 
+@public.both
 def dsplit(input, indices_or_sections):
     if input.ndim < 3:
         raise RuntimeError(
@@ -182,6 +199,7 @@ def dsplit(input, indices_or_sections):
     return shapes.tensor_split(input, indices_or_sections, 2)
 
 
+@public.function
 def unravel_index(indices, shape):
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     found, rest = [], indices
@@ -191,6 +209,7 @@ def unravel_index(indices, shape):
     return tuple(reversed(found))
 
 
+@public.function
 def range(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     """Like arange, but with the end included and floating by default."""
     start, end = (0, start) if end is None else (start, end)
@@ -203,6 +222,7 @@ def range(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=F
 # -- parts out of place
 
 
+@public.both
 def select_scatter(input, src, dim, index):
     out = input.clone()
     return _filled(out, out.select(dim, index), src)
@@ -219,22 +239,27 @@ def _filled(out, part, src):
     return out
 
 
+@public.both
 def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
     out = input.clone()
     d = dim_of(input, dim)
     return _filled(out, out[(slice(None),) * d + (slice(start, end, step),)], src)
 
 
+@public.both
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
     out = input.clone()
     return _filled(out, shapes.diagonal(out, offset, dim1, dim2), src)
 
 
+@public.both
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
     out = input.clone()
     return _filled(out, out.as_strided(size, stride, storage_offset or 0), src)
 
 
+@public.both
+@public.in_place
 def put(input, index, source, accumulate=False):
     """A copy of input whose elements at flat positions are the source's."""
     if index.dtype is not dtypes.int64:
@@ -258,6 +283,9 @@ def put(input, index, source, accumulate=False):
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
+@public.small
+@public.both
+@public.in_place
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """Elements of src that go to one place of input are combined with it by `reduce`."""
     if reduce not in _REDUCTIONS:
@@ -296,6 +324,8 @@ def _extreme(input, d, index, source, largest, include_self):
     return indexing_records.scatter_extreme(input, d, index, source, largest, include_self)
 
 
+@public.both
+@public.in_place
 def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     if input.dtype.category in (0, 3):
         raise NotImplementedError(f'"index_reduce" not implemented for {type_name(input.dtype)}')
@@ -304,10 +334,13 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     return scatter_reduce(input, d, wide, source, "prod" if reduce == "prod" else reduce, include_self=include_self)
 
 
+@public.function
+@public.in_place_function
 def fill(input, value):
     return a.copy(input, elementwise.fill_value("fill", input, value))
 
 
+@public.method
 def fill_diagonal_(self, fill_value, wrap=False):
     if self.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
@@ -325,6 +358,7 @@ def fill_diagonal_(self, fill_value, wrap=False):
     return self
 
 
+@public.method
 def sum_to_size(self, *size):
     sizes = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
     lead = self.ndim - len(sizes)
@@ -363,3 +397,6 @@ hamming_window = _window("hamming_window", lambda t, alpha=0.54, beta=0.46: _cos
 blackman_window = _window("blackman_window", lambda t: 0.42 - 0.5 * np.cos(2 * math.pi * t) + 0.08 * np.cos(4 * math.pi * t))
 bartlett_window = _window("bartlett_window", lambda t: 1 - np.abs(2 * t - 1))
 kaiser_window = _window("kaiser_window", lambda t, beta=12.0: np.i0(beta * np.sqrt(1 - (2 * t - 1) ** 2)) / np.i0(beta))
+
+
+public.each(globals(), function="bartlett_window blackman_window hamming_window hann_window kaiser_window row_stack")

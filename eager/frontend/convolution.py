@@ -15,6 +15,7 @@ from ..ops.views import squeeze, unsqueeze
 from ..sizes import is_int
 from ..state import state
 from ..tensor import Tensor
+from . import public
 from .arguments import size_of
 
 _TYPE_TEXT = {
@@ -236,3 +237,6 @@ def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_paddi
 for _n in (1, 2, 3):
     for _name in (f"conv{_n}d", f"conv_transpose{_n}d"):
         globals()[_name] = small(_name, globals()[_name], specialise(convolution))
+
+
+public.each(globals(), function="conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d")

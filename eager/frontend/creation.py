@@ -23,23 +23,28 @@ from ..sizes import SymFloat, SymInt, is_int, is_number
 from ..storage import UntypedStorage
 from ..tensor import Tensor, fake_tensor
 from ..typed_storage import TypedStorage
+from . import public
 from .arguments import device_of, dtype_of, fitting, give, parse_to, size_of, sizes_of
 
 _wrap = Tensor._from_array
 
 
+@public.function
 def is_tensor(obj):
     return isinstance(obj, Tensor)
 
 
+@public.function
 def is_floating_point(input):
     return input.is_floating_point()
 
 
+@public.function
 def is_complex(input):
     return input.is_complex()
 
 
+@public.function
 def numel(input):
     return input.numel()
 
@@ -47,6 +52,8 @@ def numel(input):
 # -- from data
 
 
+@public.small
+@public.function
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new leaf with a copy of the data: numbers, nested sequences (of numbers or tensors), arrays, tensors."""
     t = _of_data(data, dtype, device, copy=True)
@@ -93,6 +100,7 @@ def _of_symbolic(data, dtype):
     return cast(data, dtype) if isinstance(data, Tensor) else records.full((), data, dtype, device_of(None))
 
 
+@public.function
 def as_tensor(data, dtype=None, device=None):
     """Like `tensor`, but a tensor or array whose type fits is not copied."""
     if isinstance(data, Tensor):
@@ -100,11 +108,13 @@ def as_tensor(data, dtype=None, device=None):
     return _of_data(data, dtype, device, copy=False)
 
 
+@public.function
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     t = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
     return t.requires_grad_() if requires_grad else t
 
 
+@public.function
 def from_numpy(ndarray):
     """A tensor over the array's own memory."""
     if not isinstance(ndarray, np.ndarray):
@@ -131,6 +141,7 @@ def _check_array(array):
         )
 
 
+@public.function
 def scalar_tensor(value, *, dtype=None, device=None):
     return tensor(value, dtype=dtype or dtypes.get_default_dtype(), device=device)
 
@@ -379,6 +390,8 @@ def _factory_options(dtype, device):
     return dtype_of(dtype, dtypes.get_default_dtype()), device
 
 
+@public.small
+@public.function
 def empty(
     *size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, memory_format=None, names=None
 ):
@@ -411,18 +424,24 @@ def _refuse_sizes(size):
     raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)}")
 
 
+@public.small
+@public.function
 def zeros(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
     _unnamed(names)
     dtype, device = _factory_options(dtype, device)
     return finished(records.full(_sizes(size), 0, dtype, device), requires_grad, out, pin_memory, layout)
 
 
+@public.small
+@public.function
 def ones(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
     _unnamed(names)
     dtype, device = _factory_options(dtype, device)
     return finished(records.full(_sizes(size), 1, dtype, device), requires_grad, out, pin_memory, layout)
 
 
+@public.small
+@public.function
 def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
     _unnamed(names)
     fill_value = _number("full", fill_value)
@@ -459,10 +478,13 @@ def _in_likeness(input, dtype, device, make, requires_grad, pin_memory=False, la
     return finished(made, requires_grad, None, pin_memory, layout)
 
 
+@public.small
+@public.function
 def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
     return _in_likeness(input, dtype, device, records.empty, requires_grad, pin_memory, layout, memory_format)
 
 
+@public.function
 def full_like(
     input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False
 ):
@@ -479,6 +501,8 @@ def full_like(
     )
 
 
+@public.small
+@public.function
 def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
     return full_like(
         input,
@@ -492,6 +516,8 @@ def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_fo
     )
 
 
+@public.small
+@public.function
 def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
     return full_like(
         input,
@@ -505,28 +531,37 @@ def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_for
     )
 
 
+@public.small
+@public.method
 def new_empty(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     return finished(records.empty(_sizes(size), *_like_options(self, dtype, device)), requires_grad, None, pin_memory, layout)
 
 
+@public.small
+@public.method
 def new_zeros(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     return finished(records.full(_sizes(size), 0, *_like_options(self, dtype, device)), requires_grad, None, pin_memory, layout)
 
 
+@public.small
+@public.method
 def new_ones(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     return finished(records.full(_sizes(size), 1, *_like_options(self, dtype, device)), requires_grad, None, pin_memory, layout)
 
 
+@public.method
 def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     dtype, device = _like_options(self, dtype, device)
     made = records.full(_sizes((size,)), fitting(_number("new_full", fill_value), dtype), dtype, device)
     return finished(made, requires_grad, None, pin_memory, layout)
 
 
+@public.method
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
+@public.function
 def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
     span = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if all(size) else 0
@@ -534,6 +569,8 @@ def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False,
     return finished(flat.as_strided(tuple(size), tuple(stride)).detach(), requires_grad, None, pin_memory, layout)
 
 
+@public.small
+@public.function
 def arange(
     *args, start=0, end=None, step=1, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False
 ):
@@ -569,6 +606,8 @@ def _refuse_beyond(*numbers):
             dtypes.of_number(number)
 
 
+@public.small
+@public.function
 def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     _refuse_beyond(start, end)
@@ -599,6 +638,7 @@ def _complex_type(dtype):
     return dtype or dtypes.default_complex()
 
 
+@public.function
 def logspace(
     start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False
 ):
@@ -610,6 +650,7 @@ def logspace(
     return finished(_on_device(cast(base**exponents, dtype), device), requires_grad, out, pin_memory, layout)
 
 
+@public.function
 def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
     for name, count in (("n", n), ("m", n if m is None else m)):
@@ -620,10 +661,16 @@ def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, la
     return finished(records.eye(n, n if m is None else m, dtype, device), requires_grad, out, pin_memory, layout)
 
 
+@public.small(records.tril)
+@public.both
+@public.in_place
 def tril(input, diagonal=0, *, out=None):
     return give(records.tril(_matrix(input, "tril"), diagonal), out)
 
 
+@public.small(records.triu)
+@public.both
+@public.in_place
 def triu(input, diagonal=0, *, out=None):
     return give(records.triu(_matrix(input, "triu"), diagonal), out)
 
@@ -634,11 +681,13 @@ def _matrix(x, name):
     return x
 
 
+@public.function
 def tril_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None):
     places = _wrap(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy), dtype)
     return finished(_on_device(places, device), False, layout=layout)
 
 
+@public.function
 def triu_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None):
     places = _wrap(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy), dtype)
     return finished(_on_device(places, device), False, layout=layout)
@@ -647,6 +696,7 @@ def triu_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=
 # -- conversions
 
 
+@public.method
 def to(self, *args, **kw):
     """The same tensor if nothing changes."""
     device, dtype, _, copy, memory_format = parse_to(args, kw)
@@ -660,6 +710,7 @@ def to(self, *args, **kw):
     return clone_record(t) if copy and t is self else t
 
 
+@public.method
 def contiguous(self, memory_format=None):
     name = getattr(memory_format, "name", "contiguous_format")
     if name in ("contiguous_format", "preserve_format"):
@@ -672,6 +723,7 @@ def contiguous(self, memory_format=None):
     return contiguous_copy(self.permute(order)).permute([order.index(d) for d in range(self.ndim)])
 
 
+@public.both
 def clone(input, *, memory_format=None):
     name = getattr(memory_format, "name", "preserve_format")
     if name == "preserve_format":
@@ -722,6 +774,7 @@ _TYPE_NAMES = {
 }
 
 
+@public.method("type")
 def type_of(self, dtype=None, non_blocking=False):
     """Without an argument the old name of the type, else a cast."""
     if dtype is None:
@@ -735,14 +788,17 @@ def type_of(self, dtype=None, non_blocking=False):
     return self if self.dtype is dtype else cast(self, dtype)
 
 
+@public.method
 def type_as(self, other):
     return to(self, other)
 
 
+@public.method
 def cpu(self, memory_format=None):
     return to(self, device="cpu", memory_format=memory_format)
 
 
+@public.method
 def cuda(self, device=None, non_blocking=False, memory_format=None):
     return to(self, "cuda" if device is None else device, non_blocking=non_blocking, memory_format=memory_format)
 
@@ -759,3 +815,6 @@ def legacy_tensor(cls, *args, device=None):
     if cls is not Tensor:
         t.__class__ = cls
     return t
+
+
+public.methods(__new__=staticmethod(legacy_tensor), **CASTS)

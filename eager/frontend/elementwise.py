@@ -13,7 +13,7 @@ from ..op.op import OPS, specialise
 from ..ops import activations, arithmetic as a, complex_numbers as c, elementary as e
 from ..ops.creation import full
 from ..tensor import Tensor
-from . import expanded_writes
+from . import expanded_writes, public
 from .arguments import dim_of, fitting, from_old_form, give, settings
 
 
@@ -64,19 +64,10 @@ UNARY = {
     for name in (
         "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh sinh cosh erf sigmoid atan asin acos erfinv "
         "floor ceil "
-        "trunc frac isnan isinf isfinite neg sign square reciprocal logical_not bitwise_not"
+        "trunc frac isnan isinf isfinite reciprocal logical_not bitwise_not"
     ).split()
 }
-UNARY.update(
-    abs=a.absolute,
-    absolute=a.absolute,
-    negative=a.neg,
-    fix=e.trunc,
-    arctan=e.atan,
-    arcsin=e.asin,
-    arccos=e.acos,
-    relu=activations.relu,
-)
+UNARY.update(abs=a.absolute, absolute=a.absolute, fix=e.trunc, arctan=e.atan, arcsin=e.asin, arccos=e.acos, relu=activations.relu)
 BINARY = {
     name: getattr(a, name)
     for name in (
@@ -102,9 +93,16 @@ FUNCTIONS.update(
     (name, binary_of_tensors(BINARY[name], name)) for name in ("maximum", "minimum", "logical_and", "logical_or", "logical_xor")
 )
 globals().update(FUNCTIONS)
+public.each(
+    FUNCTIONS,
+    both=" ".join(FUNCTIONS),
+    in_place_function="abs acos arccos arcsin arctan asin atan ceil cos cosh erf exp exp2 expm1 fix floor frac log log10 log1p "
+    "log2 reciprocal relu rsqrt sigmoid sin sinh sqrt tan tanh trunc",
+)
 _add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
 
 
+@public.both
 def add(input, other, *old, alpha=1, out=None):
     if old:
         return from_old_form(add, (input, other, *old), 2, "alpha")
@@ -137,6 +135,8 @@ def _no_bools(input, other):
         )
 
 
+@public.both
+@public.in_place_function
 def neg(input, *, out=None):
     if input.dtype is dtypes.bool:
         raise RuntimeError(
@@ -146,6 +146,7 @@ def neg(input, *, out=None):
     return give(a.neg(input), out)
 
 
+@public.method
 def neg_(self):
     return neg(self) if self.dtype is dtypes.bool else a.neg.inplace(self)
 
@@ -164,20 +165,25 @@ def _times(input, other, alpha):
     return _mul(other.to(kind), alpha) if isinstance(other, Tensor) else other * alpha
 
 
+@public.both
+@public.in_place_function
 def square(input, *, out=None):
     return give(a.square(input.long() if input.dtype is dtypes.bool else input), out)
 
 
+@public.method
 def square_(self):
     if self.dtype is dtypes.bool:
         raise RuntimeError("result type Long can't be cast to the desired output type Bool")
     return a.square.inplace(self)
 
 
+@public.both
 def sign(input, *, out=None):
     return give(input.clone() if input.dtype is dtypes.bool else a.sign(input), out)
 
 
+@public.both
 def sub(input, other, *old, alpha=1, out=None):
     if old:
         return from_old_form(sub, (input, other, *old), 2, "alpha")
@@ -189,15 +195,14 @@ def sub(input, other, *old, alpha=1, out=None):
 subtract = sub
 
 
+@public.function
 def rsub(input, other, *, alpha=1):
     return sub(other, input, alpha=alpha)
 
 
+@public.method
 def sign_(self):
     return a.bitwise_or.inplace(self, self) if self.dtype is dtypes.bool else a.sign.inplace(self)
-
-
-FUNCTIONS.update(neg=neg, negative=neg, square=square, sign=sign)
 
 
 def _quotient(rounding_mode):
@@ -206,6 +211,7 @@ def _quotient(rounding_mode):
     return {None: a.div, "floor": a.floor_divide, "trunc": a.trunc_divide}[rounding_mode]
 
 
+@public.both
 def div(input, other, *, rounding_mode=None, out=None):
     if rounding_mode == "trunc" and result_type((input, other)).category > 1:
         return give(e.whole_quotient(input, other), out)
@@ -215,6 +221,8 @@ def div(input, other, *, rounding_mode=None, out=None):
 divide = div
 
 
+@public.both
+@public.in_place
 def true_divide(input, other, *, out=None):
     return give(_div(input, other), out)
 
@@ -229,6 +237,7 @@ _POWERS = {
 }
 
 
+@public.both
 def pow(input, exponent, *, out=None):
     """Small constant exponents are products and roots."""
     return give(_pow(input, exponent), out)
@@ -262,6 +271,7 @@ def _whole_power(base, exponent):
     return a.where(a.lt(exponent, 0), a.where(small, inverse, 0), e.power(base, a.clamp(exponent, 0, None)))
 
 
+@public.both
 def float_power(input, exponent, *, out=None):
     operands = [x for x in (input, exponent) if isinstance(x, Tensor)]
     inexact = any([x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in (input, exponent)])
@@ -273,6 +283,9 @@ def float_power(input, exponent, *, out=None):
     return give(_pow(input, exponent), out) if operands else _pow(input, exponent)
 
 
+@public.small(specialise(a.clamp))
+@public.both
+@public.in_place_function
 def clamp(input, min=None, max=None, *, out=None):
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
@@ -296,20 +309,27 @@ def _meeting(x, number):
 clip = clamp
 
 
+@public.both
+@public.in_place_function
 def clamp_min(input, min, *, out=None):
     return clamp(input, min, None, out=out)
 
 
+@public.both
+@public.in_place_function
 def clamp_max(input, max, *, out=None):
     return clamp(input, None, max, out=out)
 
 
+@public.both
+@public.in_place_function
 def round(input, *, decimals=0, out=None):
     if decimals == 0:
         return give(e.round(input), out)
     return give(e.round_decimals(input, 10.0 ** builtins.abs(decimals), decimals < 0), out)
 
 
+@public.function
 def where(condition, input=None, other=None, *, out=None):
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
@@ -332,6 +352,7 @@ def where(condition, input=None, other=None, *, out=None):
     return give(a.where(condition, input, other), out)
 
 
+@public.both
 def masked_fill(input, mask, value):
     return a.masked_fill(input, *_mask_and_value(input, mask, value))
 
@@ -351,10 +372,14 @@ def _mask_and_value(input, mask, value):
     return mask, value != 0 if input.dtype is dtypes.bool and isinstance(value, float) else fitting(value, input.dtype)
 
 
+@public.method
 def masked_fill_(self, mask, value):
     return expanded_writes.fill_masked(self, *_mask_and_value(self, mask, value))
 
 
+@public.both
+@public.in_place
+@public.in_place_function
 def erfc(input, *, out=None):
     return give(_sub(1.0, e.erf(input)), out)
 
@@ -387,12 +412,15 @@ def _plus_product(input, tensor1, tensor2, value, add, fused):
     return fused(input, tensor1, tensor2, factor)
 
 
+@public.small(specialise(a.addcmul))
+@public.both
 def addcmul(input, tensor1, tensor2, *old, value=1, out=None):
     if old:
         return from_old_form(addcmul, (input, tensor1, tensor2, *old), 3, "value")
     return give(_plus_product(input, tensor1, tensor2, value, _add, a.addcmul), out)
 
 
+@public.method
 def addcmul_(self, tensor1, tensor2, *old, value=1):
     if old:
         return from_old_form(addcmul_, (self, tensor1, tensor2, *old), 3, "value")
@@ -411,12 +439,15 @@ def _plus_quotient(input, tensor1, tensor2, value, add, fused):
     return fused(input, tensor1, tensor2, factor)
 
 
+@public.small(specialise(a.addcdiv))
+@public.both
 def addcdiv(input, tensor1, tensor2, *old, value=1, out=None):
     if old:
         return from_old_form(addcdiv, (input, tensor1, tensor2, *old), 3, "value")
     return give(_plus_quotient(input, tensor1, tensor2, value, _add, a.addcdiv), out)
 
 
+@public.method
 def addcdiv_(self, tensor1, tensor2, *old, value=1):
     if old:
         return from_old_form(addcdiv_, (self, tensor1, tensor2, *old), 3, "value")
@@ -429,11 +460,14 @@ def _check_lerp(input, end, weight):
             raise RuntimeError(f"expected dtype {input.dtype.name} for `{name}` but got dtype {x.dtype.name}")
 
 
+@public.small
+@public.both
 def lerp(input, end, weight, *, out=None):
     _check_lerp(input, end, weight)
     return give(_between(input, end, weight, _add, a.lerp), out)
 
 
+@public.method
 def lerp_(self, end, weight):
     _check_lerp(self, end, weight)
     return _between(self, end, weight, a.add.inplace, a.lerp.inplace)
@@ -447,6 +481,7 @@ def _between(input, end, weight, add, fused):
     return fused(input, end, fitting(weight, input.dtype, dtypes.float32))
 
 
+@public.both
 def logaddexp(input, other, *, out=None):
     kind = result_type((input, other))
     return give(_complex_logaddexp(input, other) if kind.is_complex else e.logaddexp(input, other), out)
@@ -462,12 +497,18 @@ def _complex_logaddexp(x, y):
     return a.where(ends, a.where(a.lt(c.real(x), 0), low, e.log(_add(e.exp(low), e.exp(high)))), near)
 
 
+@public.both
+@public.in_place
 def hypot(input, other, *, out=None):
     if not isinstance(other, Tensor):
         refuse_number("hypot", other)
     return give(e.hypot(input, other), out)
 
 
+@public.small
+@public.both
+@public.in_place
+@public.in_place_function
 def nan_to_num(input, nan=0.0, posinf=None, neginf=None, *, out=None):
     if input.dtype.category < 2:
         return give(input.clone(), out)
@@ -477,11 +518,15 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None, *, out=None):
     return give(a.where(a.eq(x, float("-inf")), info.min if neginf is None else neginf, x), out)
 
 
+@public.small(activations.softmax)
+@public.both
 def softmax(input, dim, dtype=None):
     """exp(input) scaled to the sum 1 along `dim`; `dtype`: what the input is cast to before."""
     return _along(activations.softmax, input, dim, dtype)
 
 
+@public.small(activations.log_softmax)
+@public.both
 def log_softmax(input, dim, dtype=None):
     """The logarithm of softmax along `dim`; `dtype`: what the input is cast to before."""
     return _along(activations.log_softmax, input, dim, dtype)
@@ -495,6 +540,7 @@ def _along(record, input, dim, dtype):
     return record(x, d) if x.ndim else record(x.reshape(1), 0).reshape(())
 
 
+@public.both
 def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{type_name(input.dtype)} did not match {type_name(other.dtype)}")
@@ -507,10 +553,12 @@ def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     return a.logical_or(same, a.logical_and(near, e.isfinite(gap)))
 
 
+@public.both
 def allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
+@public.both
 def equal(input, other):
     """Equal sizes and elements, as one bool."""
     if input.shape != other.shape:
@@ -521,12 +569,14 @@ def equal(input, other):
 # -- in-place methods beyond `name_` of the regular ones
 
 
+@public.method
 def add_(self, other, *old, alpha=1):
     if old:
         return from_old_form(add_, (self, other, *old), 2, "alpha")
     return a.add.inplace(self, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.add.inplace, self, other, alpha)
 
 
+@public.method
 def sub_(self, other, *old, alpha=1):
     if old:
         return from_old_form(sub_, (self, other, *old), 2, "alpha")
@@ -534,18 +584,21 @@ def sub_(self, other, *old, alpha=1):
     return a.sub.inplace(self, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.sub.inplace, self, other, alpha)
 
 
+@public.method
 def div_(self, other, *, rounding_mode=None):
     if rounding_mode == "trunc" and self.dtype.category > 1:
         return a.copy.inplace(self, e.whole_quotient(self.clone(), other))
     return _quotient(rounding_mode).inplace(self, other)
 
 
+@public.method
 def pow_(self, exponent):
     if isinstance(exponent, Tensor) and exponent.dtype.category == 1 and self.dtype.category == 1:
         return a.copy.inplace(self, _pow(self, exponent))
     return e.power.inplace(self, exponent)
 
 
+@public.method
 def float_power_(self, exponent):
     result = float_power(a.clone(self), exponent)
     if result.dtype is not self.dtype:
@@ -556,24 +609,30 @@ def float_power_(self, exponent):
     return a.copy.inplace(self, result)
 
 
+@public.method
 def clamp_(self, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("torch.clamp_: At least one of 'min' or 'max' must not be None")
     return a.clamp.inplace(self, _bound(self, min), _bound(self, max))
 
 
+@public.method
 def clamp_min_(self, min):
     return a.clamp.inplace(self, _bound(self, min), None)
 
 
+@public.method
 def clamp_max_(self, max):
     return a.clamp.inplace(self, None, _bound(self, max))
 
 
+@public.method
 def round_(self, *, decimals=0):
     return e.round.inplace(self) if decimals == 0 else copy_(self, round(self, decimals=decimals))
 
 
+@public.small
+@public.method
 def copy_(self, src, non_blocking=False):
     if not isinstance(src, (Tensor, int, float, bool)):
         from .creation import as_tensor
@@ -584,6 +643,8 @@ def copy_(self, src, non_blocking=False):
     return a.copy.inplace(self, src)
 
 
+@public.small
+@public.method
 def fill_(self, value):
     value = fill_value("fill_", self, value)
     return a.copy.inplace(self, value) if isinstance(value, Tensor) else expanded_writes.fill(self, value)
@@ -601,5 +662,25 @@ def fill_value(name, x, value):
     return fitting(value, x.dtype)
 
 
+@public.small
+@public.method
+@public.in_place_function("zero")
 def zero_(self):
     return expanded_writes.fill(self, 0)
+
+
+@public.method("where")
+def _where_method(self, condition=None, other=None):
+    """Elements of this tensor where the condition holds, of `other` elsewhere."""
+    if condition is None or other is None:
+        given = "" if condition is None else type(condition).__name__
+        raise TypeError(
+            f"where() received an invalid combination of arguments - got ({given}), but expected one of: (Tensor "
+            "condition, Tensor other), (Tensor condition, Number other)"
+        )
+    return where(condition, self, other)
+
+
+public.each(globals(), both="clip divide negative subtract", in_place_function="clip negative")
+public.SMALL.update(clip=specialise(a.clamp))
+public.methods(subtract_=sub_, divide_=div_, negative_=neg_, clip_=clamp_)

@@ -19,6 +19,7 @@ from ..autograd_node import mark_multiple
 from ..sizes import SymFloat, SymInt, is_number
 from ..state import state
 from ..tensor import Tensor, read_of_fake
+from . import public
 from .arguments import dim_of, fitting, give, settings
 from .creation import as_tensor
 from .expanded_writes import distinct, fill, fill_masked
@@ -30,6 +31,7 @@ _AS_TUPLE = 32  # sequences of as many parts or more are always one index
 # -- keys
 
 
+@public.views
 def getitem(self, key):
     kind = type(key)
     if kind is int:
@@ -414,6 +416,7 @@ def _fills(x, key, value):
 # -- functions
 
 
+@public.both
 def nonzero(input, *, out=None, as_tuple=False):
     """Positions of the elements that are not zero: rows of one tensor, or a tuple of tensors per dim."""
     if as_tuple and out is not None:
@@ -438,6 +441,8 @@ def _positions_tensor(array):
 argwhere = nonzero
 
 
+@public.small
+@public.both
 def masked_select(input, mask, *, out=None):
     if mask.dtype is not dtypes.bool:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
@@ -462,6 +467,8 @@ def _is_empty(x):
     return any(type(n) is int and n == 0 for n in x.shape)
 
 
+@public.small(r.gather)
+@public.both
 def gather(input, dim, index, *, sparse_grad=False, out=None):
     if sparse_grad:
         raise RuntimeError("gather(sparse_grad=True) is not supported: gradients are dense; leave it out")
@@ -483,6 +490,8 @@ def gather(input, dim, index, *, sparse_grad=False, out=None):
     return give(found if len(shape) == index.ndim else v.reshape(found, shape), out)
 
 
+@public.small(r.gather)
+@public.both
 def take_along_dim(input, indices, dim=None, *, out=None):
     if indices.dtype is not dtypes.int64:
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {type_name(indices.dtype)}")
@@ -510,6 +519,8 @@ def _wrapped(index, size):
     return a.remainder(index, size)
 
 
+@public.small
+@public.both
 def take(input, index):
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {type_name(index.dtype)}")
@@ -576,26 +587,34 @@ def _scatter_reducing(input, dim, index, src, value, reduce, inplace):
     return input.copy_(made) if inplace else made
 
 
+@public.small(r.scatter_set)
+@public.both
 def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None):
     if reduce is not None:
         return give(_scatter_reducing(input, dim, index, src, value, reduce, False), out)
     return give(_scatter(input, dim, index, src, value, False), out)
 
 
+@public.method
 def scatter_(self, dim, index, src=None, *, value=None, reduce=None):
     if reduce is not None:
         return _scatter_reducing(self, dim, index, src, value, reduce, True)
     return _scatter(self, dim, index, src, value, True)
 
 
+@public.small(r.scatter_add)
+@public.both
 def scatter_add(input, dim, index, src, *, out=None):
     return give(_scatter(input, dim, index, src, None, False, "scatter_add", r.scatter_add), out)
 
 
+@public.method
 def scatter_add_(self, dim, index, src):
     return _scatter(self, dim, index, src, None, True, "scatter_add", r.scatter_add)
 
 
+@public.small(r.index_select)
+@public.both
 def index_select(input, dim, index, *, out=None):
     d = dim_of(input, dim)
     if index.ndim > 1:
@@ -720,26 +739,35 @@ def _written(record, self, d, index, what, inplace):
     return record(x, d, index, what) if self.ndim else v.reshape(record(x, d, index, what), ())
 
 
+@public.small(r.index_add)
+@public.both
 def index_add(input, dim, index, source, *, alpha=1, out=None):
     return give(_written(r.index_add, input, *_add_args(input, dim, index, source, alpha), False), out)
 
 
+@public.method
 def index_add_(self, dim, index, source, *, alpha=1):
     return _written(r.index_add, self, *_add_args(self, dim, index, source, alpha), True)
 
 
+@public.small(r.index_copy)
+@public.both
 def index_copy(input, dim, index, source, *, out=None):
     return give(_written(r.index_copy, input, *_copy_args(input, dim, index, source), False), out)
 
 
+@public.method
 def index_copy_(self, dim, index, source):
     return _written(r.index_copy, self, *_copy_args(self, dim, index, source), True)
 
 
+@public.small
+@public.both
 def index_fill(input, dim, index, value):
     return _written(r.index_fill, input, *_index_fill_args(input, dim, index, value), False)
 
 
+@public.method
 def index_fill_(self, dim, index, value):
     return _written(r.index_fill, self, *_index_fill_args(self, dim, index, value), True)
 
@@ -765,23 +793,30 @@ def _is_position(index):
     return not index.ndim and index.dtype not in _MASKS
 
 
+@public.both
+@public.in_place_function
 def index_put(input, indices, values, accumulate=False):
     x, *rest = _put_args(input, indices, values, accumulate)
     made = (r.index_put_add if accumulate else r.index_put)(x, *rest)
     return made if x is input else v.reshape(made, tuple(input.shape))
 
 
+@public.small
+@public.method
 def index_put_(self, indices, values, accumulate=False):
     x, *rest = _put_args(self, indices, values, accumulate)
     (r.index_put_add if accumulate else r.index_put).inplace(x, *rest)
     return self
 
 
+@public.both
 def masked_scatter(input, mask, source):
     shape = broadcast_shapes((tuple(input.shape), tuple(mask.shape)), "masked_scatter")
     return masked_scatter_(input.expand(shape).clone(), mask, source)
 
 
+@public.small
+@public.method
 def masked_scatter_(self, mask, source):
     """The elements of source, in order, at the True positions."""
     if source.dtype is not self.dtype:
@@ -812,3 +847,6 @@ def contains(self, element):
     if not isinstance(element, (Tensor, int, float, bool)):
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
     return bool(a.eq(self, element).any())
+
+
+public.each(globals(), both="argwhere")

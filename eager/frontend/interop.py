@@ -7,9 +7,11 @@ import numpy as np
 from .. import dtypes
 from ..errors import DataDependent
 from ..tensor import Tensor, fake_tensor
+from . import public
 from ..typed_storage import LEGACY, STORAGE_NAMES
 
 
+@public.function
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     """A flat tensor over an object's memory: `count` elements (-1: all) from byte `offset` on. Memory that the object
     shows as read-only is read-only here as well."""
@@ -68,7 +70,7 @@ def storage_type(self):
     return LEGACY[name]
 
 
-METHODS = {"__array_wrap__": array_wrap, "is_set_to": is_set_to, "storage_type": storage_type}
+public.methods(__array_wrap__=array_wrap, is_set_to=is_set_to, storage_type=storage_type)
 
 
 def view_as_type(t, dtype):

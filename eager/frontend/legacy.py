@@ -8,8 +8,9 @@ from .. import device as devices, dtypes
 from ..ops.activations import log_softmax_backward, softmax_backward
 from ..ops.creation import empty as _empty
 from ..sizes import Size
-from ..overrides import public
+from ..overrides import public as asking_handlers
 from ..tensor import Tensor
+from . import public
 from .creation import tensor as _tensor
 
 _TYPES = {
@@ -50,6 +51,7 @@ class _TypedTensor(type):
 TENSOR_TYPES = {f"{name}Tensor": _TypedTensor(f"{name}Tensor", (), {"dtype": d, "is_cuda": False}) for name, d in _TYPES.items()}
 
 
+@public.method
 def new(self, *args, device=None):
     """The old `t.new(...)`: sizes give uninitialised memory of t's type, a sequence gives data."""
     if len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and not isinstance(args[0], Size):
@@ -60,6 +62,7 @@ def new(self, *args, device=None):
     return _empty(sizes or (0,), self.dtype, self.device if device is None else devices.place(device))
 
 
+@public.method
 def pin_memory(self, device=None):
     """A copy in memory that a GPU reads by itself; without a GPU any tensor will do."""
     if not devices.usable("cuda"):
@@ -69,6 +72,7 @@ def pin_memory(self, device=None):
     return self if self.is_pinned() else _cuda().pinned(self)
 
 
+@public.method
 def is_pinned(self, device=None):
     return "cuda" in devices.runtimes and self.device.type == "cpu" and _cuda().is_pinned(self)
 
@@ -78,6 +82,7 @@ def _cuda():
     return devices.runtimes["cuda"]
 
 
+@public.method
 def record_stream(self, s):
     """Memory that a stream uses is kept until the stream is done; only GPUs have streams that run on."""
     if self.is_cuda:
@@ -87,15 +92,18 @@ def record_stream(self, s):
     )
 
 
+@public.both
 def is_same_size(input, other):
     return input.shape == other.shape
 
 
+@public.function
 def can_cast(from_, to):
     """Whether a result of type `from_` may be written into a tensor of type `to`."""
     return from_.category <= to.category and not (to is dtypes.bool and from_ is not dtypes.bool)
 
 
+@public.function
 def typename(obj):
     if isinstance(obj, Tensor):
         return obj.type()
@@ -104,20 +112,24 @@ def typename(obj):
     return kind.__qualname__ if module in ("builtins", "__builtin__") else f"{module}.{kind.__qualname__}"
 
 
+@public.function
 def is_storage(obj):
     from ..storage import UntypedStorage
 
     return isinstance(obj, UntypedStorage) or type(obj).__name__.endswith("Storage")
 
 
+@public.function
 def get_device(input):
     return input.get_device()
 
 
+@public.function
 def is_signed(input):
     return input.is_signed()
 
 
+@public.function
 def is_inference(input):
     return input.is_inference()
 
@@ -129,6 +141,7 @@ class _Settings:
     matmul_precision, deterministic, warn_only, warn_always, interop = "highest", False, False, False, 1
 
 
+@public.function
 def set_default_tensor_type(t):
     """A tensor type (or its name): its dtype becomes the default one."""
     name = t if isinstance(t, str) else t.__name__
@@ -140,14 +153,17 @@ def set_default_tensor_type(t):
     dtypes.set_default_dtype(kind.dtype)
 
 
+@public.function
 def set_default_device(device):
     devices.set_default_device(device)
 
 
+@public.function
 def get_default_device():
     return devices.get_default_device()
 
 
+@public.function
 def set_float32_matmul_precision(precision):
     """float32 products are computed in float32 whatever is asked for: the setting is kept for `get_...`."""
     if precision not in ("highest", "high", "medium"):
@@ -155,23 +171,28 @@ def set_float32_matmul_precision(precision):
     _Settings.matmul_precision = precision
 
 
+@public.function
 def get_float32_matmul_precision():
     return _Settings.matmul_precision
 
 
+@public.function
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Every kernel here is deterministic; the setting is kept for the questions below."""
     _Settings.deterministic, _Settings.warn_only = bool(mode), bool(warn_only)
 
 
+@public.function
 def are_deterministic_algorithms_enabled():
     return _Settings.deterministic
 
 
+@public.function
 def is_deterministic_algorithms_warn_only_enabled():
     return _Settings.warn_only
 
 
+@public.function
 def set_deterministic_debug_mode(debug_mode):
     names = {"default": 0, "warn": 1, "error": 2}
     level = names.get(debug_mode, debug_mode)
@@ -180,33 +201,40 @@ def set_deterministic_debug_mode(debug_mode):
     use_deterministic_algorithms(level > 0, warn_only=level == 1)
 
 
+@public.function
 def get_deterministic_debug_mode():
     return 0 if not _Settings.deterministic else 1 if _Settings.warn_only else 2
 
 
+@public.function
 def set_flush_denormal(mode):
     """False: the processor's mode is left as it is."""
     return False
 
 
+@public.function
 def set_warn_always(b):
     _Settings.warn_always = bool(b)
 
 
+@public.function
 def is_warn_always_enabled():
     return _Settings.warn_always
 
 
+@public.function
 def get_num_interop_threads():
     return _Settings.interop
 
 
+@public.function
 def set_num_interop_threads(n):
     if n <= 0:
         raise RuntimeError("set_num_interop_threads expects a positive number of threads")
     _Settings.interop = n
 
 
+@public.function
 def compiled_with_cxx11_abi():
     return True
 
@@ -249,7 +277,7 @@ def _check_is_size(i, message=None, *, max=None):
     _check(i >= 0, message)
 
 
-@public
+@asking_handlers
 def _assert(condition, message):
     """An assertion that also takes tensors, and objects that take part in the protocol of functions."""
     assert condition, message
@@ -273,6 +301,7 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     return log_softmax_backward(grad_output, output, dim % max(output.ndim, 1)).to(input_dtype)
 
 
+@public.function
 def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
     from ..printing import set_printoptions as change
 

@@ -12,6 +12,7 @@ from ..ops.checks import all_solved
 from ..ops.views import contiguous_copy
 from ..tensor import Tensor
 from . import composition, creation, products, reductions, shapes
+from . import public
 from .arguments import dim_of, dims_of, dtype_of, give, takes_out
 
 LinAlgError = d.LinAlgError
@@ -570,3 +571,4 @@ TOP_LEVEL = dict(
     lu_unpack=lu_unpack,
     orgqr=householder_product,
 )
+public.each(TOP_LEVEL, both=" ".join(TOP_LEVEL))

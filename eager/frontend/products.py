@@ -6,9 +6,11 @@ from ..ops.reduce import sum as sum_dims
 from ..ops.views import diagonal, expand, permute, reshape, unsqueeze
 from ..op.meta import check_expandable
 from ..state import state
+from . import public
 from .arguments import dim_of, from_old_form, give, lowered, settings
 
 
+@public.both
 def matmul(input, other, *, out=None):
     return give(p.matmul(input, other), out)
 
@@ -21,6 +23,7 @@ def _ranked(name, *pairs):
             )
 
 
+@public.both
 def mm(input, mat2, *, out=None):
     _ranked("mm", (input, 2, "self"), (mat2, 2, "mat2"))
     input, mat2 = lowered(p.gemm, input, mat2)
@@ -28,6 +31,8 @@ def mm(input, mat2, *, out=None):
     return give(p.gemm(input, mat2), out)
 
 
+@public.small
+@public.both
 def bmm(input, mat2, *, out=None):
     _ranked("bmm", (input, 3, "batch1"), (mat2, 3, "batch2"))
     if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
@@ -41,17 +46,20 @@ def bmm(input, mat2, *, out=None):
     return give(p.gemm(input, mat2), out)
 
 
+@public.both
 def mv(input, vec, *, out=None):
     _ranked("mv", (input, 2, "input"), (vec, 1, "vec"))
     return give(p.matmul(input, vec), out)
 
 
+@public.both
 def dot(input, tensor, *, out=None):
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
     return give(p.matmul(input, tensor), out)
 
 
+@public.both
 def inner(input, other, *, out=None):
     """Sums over the last dims of both."""
     if not (input.ndim and other.ndim):
@@ -64,6 +72,7 @@ def inner(input, other, *, out=None):
     return give(tensordot(input, other, ([-1], [-1])), out)
 
 
+@public.both
 def outer(input, vec2, *, out=None):
     _ranked("outer", (input, 1, "self"), (vec2, 1, "vec2"))
     return give(a.mul(unsqueeze(input, 1), vec2), out)
@@ -96,6 +105,9 @@ def _rounded_once(product, input, left, right, beta, alpha):
     return a.cast(_scaled_sum(wide, product(left, right), beta, alpha), input.dtype)
 
 
+@public.small
+@public.both
+@public.in_place
 def addmm(input, mat1, mat2, *old, beta=1, alpha=1, out=None):
     if old:
         return from_old_form(addmm, (input, mat1, mat2, *old), 3, "beta", "alpha")
@@ -104,6 +116,9 @@ def addmm(input, mat1, mat2, *old, beta=1, alpha=1, out=None):
     return give(_scaled_sum(*lowered(p.gemm, input), mm(mat1, mat2), beta, alpha), out)
 
 
+@public.both
+@public.in_place
+@public.in_place_function
 def addmv(input, mat, vec, *old, beta=1, alpha=1, out=None):
     if old:
         return from_old_form(addmv, (input, mat, vec, *old), 3, "beta", "alpha")
@@ -113,6 +128,9 @@ def addmv(input, mat, vec, *old, beta=1, alpha=1, out=None):
     return give(_scaled_sum(input, mv(mat, vec), beta, alpha), out)
 
 
+@public.small
+@public.both
+@public.in_place
 def baddbmm(input, batch1, batch2, *old, beta=1, alpha=1, out=None):
     if old:
         return from_old_form(baddbmm, (input, batch1, batch2, *old), 3, "beta", "alpha")
@@ -127,6 +145,8 @@ def _summed(products):
     return total if total.dtype is products.dtype else a.cast(total, products.dtype)
 
 
+@public.both
+@public.in_place
 def addbmm(input, batch1, batch2, *old, beta=1, alpha=1, out=None):
     if old:
         return from_old_form(addbmm, (input, batch1, batch2, *old), 3, "beta", "alpha")
@@ -137,6 +157,8 @@ def addbmm(input, batch1, batch2, *old, beta=1, alpha=1, out=None):
     return give(_scaled_sum(*lowered(p.gemm, input), _summed(bmm(batch1, batch2)), beta, alpha), out)
 
 
+@public.small
+@public.function
 def tensordot(a, b, dims=2):
     if isinstance(dims, int):
         dims = list(range(a.ndim - dims, a.ndim)), list(range(dims))
@@ -185,6 +207,7 @@ def _size(x, dims):
     return n
 
 
+@public.both
 def trace(input):
     _ranked("trace", (input, 2, "input"))
     return sum_dims(diagonal(input, 0, 0, 1), (0,), False)
@@ -193,6 +216,8 @@ def trace(input):
 # -- einsum
 
 
+@public.small
+@public.function
 def einsum(equation, *operands):
     """Sums of products by index letters: "bij,bjk->bik", with "..." for broadcast dims; contracted from left to right.
     Also as (operand, [subscripts], ..., [subscripts of the output]) with whole numbers from 0 to 51 for letters."""

@@ -7,6 +7,7 @@ from .. import dtypes
 from ..ops import arithmetic as a
 from ..ops.elementary import round
 from ..tensor import Tensor
+from . import public
 from .arguments import dim_of, give
 
 _FLOAT8 = (dtypes.float8_e4m3fn, dtypes.float8_e5m2)
@@ -82,6 +83,7 @@ def _fake_quantize(x, scale, zero_point, low, high):
     return a.add(rounded, a.sub(passed, passed.detach()))
 
 
+@public.function
 def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max):
     """What is left of `input` when it is quantized with one scale and zero point, and back; gradients pass."""
     _check_range(input, quant_min, quant_max)
@@ -90,6 +92,7 @@ def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_m
     return _fake_quantize(input, scale, zero_point, quant_min, quant_max)
 
 
+@public.function
 def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max):
     """The same with a scale and a zero point for each index of dim `axis`."""
     _check_range(input, quant_min, quant_max)
@@ -105,6 +108,7 @@ def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, 
     return _fake_quantize(input, scale.reshape(sizes), zero_point.reshape(sizes), quant_min, quant_max)
 
 
+@public.both
 def dequantize(input):
     """Tensors here are not quantized: the tensor in float32."""
     return input.to(dtypes.float32)

@@ -9,15 +9,20 @@ from ..ops import random as r
 from ..ops.complex_numbers import view_as_complex
 from ..ops.checks import check_within
 from ..tensor import Tensor
+from . import public
 from .arguments import c_name, device_of, dtype_of, give
 from .creation import _factory_options, _in_likeness, _sizes, finished
 
 
+@public.small
+@public.function
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
     return finished(_drawn(r.rand, _sizes(size), dtype, device, generator), requires_grad, out, pin_memory, layout)
 
 
+@public.small
+@public.function
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
     return finished(_drawn(r.randn, _sizes(size), dtype, device, generator), requires_grad, out, pin_memory, layout)
@@ -33,6 +38,7 @@ def _drawn(record, size, dtype, device, generator):
     return record(size, dtype, device, generator)
 
 
+@public.function
 def rand_like(
     input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None, pin_memory=False
 ):
@@ -48,6 +54,7 @@ def rand_like(
     )
 
 
+@public.function
 def randn_like(
     input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None, pin_memory=False
 ):
@@ -63,6 +70,8 @@ def randn_like(
     )
 
 
+@public.small
+@public.function
 def randint(
     low,
     high=None,
@@ -119,6 +128,7 @@ def _limits(dtype):
     return limits.min, limits.max
 
 
+@public.function
 def randint_like(
     input, low=None, high=None, *, dtype=None, device=None, generator=None, requires_grad=False, memory_format=None, layout=None
 ):
@@ -144,6 +154,8 @@ def _elsewhere(device):
     return None if place.type == "cpu" else place
 
 
+@public.small
+@public.function
 def randperm(n, *, generator=None, dtype=None, device=None, out=None, requires_grad=False, layout=None, pin_memory=False):
     return finished(
         r.randperm(_sizes((n,))[0], dtype_of(dtype, dtypes.int64), _elsewhere(device), generator),
@@ -154,6 +166,8 @@ def randperm(n, *, generator=None, dtype=None, device=None, out=None, requires_g
     )
 
 
+@public.small
+@public.function
 def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None, requires_grad=False):
     _check_std(std)
     if size is not None:
@@ -177,6 +191,8 @@ def _plain(*numbers):
     return [n.item() if isinstance(n, Tensor) else n for n in numbers]
 
 
+@public.small
+@public.both
 def bernoulli(input, p=None, *, generator=None, out=None):
     if p is not None:
         _check_probability(p)
@@ -194,6 +210,8 @@ def _check_probability(p):
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
 
 
+@public.small
+@public.both
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
     if input.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
@@ -210,6 +228,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
 # -- in-place methods
 
 
+@public.small
+@public.method
 def uniform_(self, a=0.0, b=1.0, *, generator=None, **names):
     a, b = _plain(*_bounds("uniform_", a, b, names))
     if self.dtype.category == 2:
@@ -220,16 +240,22 @@ def uniform_(self, a=0.0, b=1.0, *, generator=None, **names):
     return r.uniform.inplace(self, a, b, generator)
 
 
+@public.small
+@public.method
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     mean, std = _plain(mean, std)
     _check_std(std)
     return r.normal.inplace(self, mean, std, generator)
 
 
+@public.small
+@public.method
 def exponential_(self, lambd=1.0, *, generator=None):
     return r.exponential.inplace(self, *_plain(lambd), generator)
 
 
+@public.small
+@public.method
 def bernoulli_(self, p=0.5, *, generator=None):
     if isinstance(p, Tensor):
         _check_probabilities(p)
@@ -245,6 +271,8 @@ def _bounds(name, low, high, names):
     return names.get("from", low), names.get("to", high)
 
 
+@public.small
+@public.method
 def random_(self, low=None, high=None, *, generator=None, **names):
     """random_(to), random_(from, to); without bounds: all values that the type can hold exactly."""
     low, high = _plain(*_bounds("random_", low, high, names))

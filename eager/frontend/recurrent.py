@@ -1,6 +1,7 @@
 """lstm, gru, rnn_tanh, rnn_relu over whole sequences, and the cells of one step: the functions behind the modules."""
 
 from ..tensor import Tensor
+from . import public
 from .recurrent_layers import cell as _cell, run as _run
 
 
@@ -28,17 +29,24 @@ lstm, gru = _public("LSTM", "lstm"), _public("GRU", "gru")
 rnn_tanh, rnn_relu = _public("RNN_TANH", "rnn_tanh"), _public("RNN_RELU", "rnn_relu")
 
 
+@public.function
 def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return _cell("LSTM", input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
+@public.function
 def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return _cell("GRU", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
+@public.function
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return _cell("RNN_TANH", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
+@public.function
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return _cell("RNN_RELU", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+
+
+public.each(globals(), function="gru lstm rnn_relu rnn_tanh")

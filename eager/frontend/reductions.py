@@ -12,6 +12,7 @@ from ..ops.factorizations import svd
 from ..ops.elementary import sqrt
 from ..ops.views import contiguous, permute, reshape, unsqueeze
 from ..tensor import Tensor
+from . import public
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names
 from .elementwise import sub
 from .memory_format import back, memory_order
@@ -27,11 +28,15 @@ def _cast(x, dtype):
     return x if dtype is None or dtype is x.dtype else x.to(dtype)
 
 
+@public.small(r.sum)
+@public.both
 @numpy_names
 def sum(input, dim=None, keepdim=False, *, dtype=None, out=None):
     return give(_cast(r.sum(_cast(input, dtype), dims_of(input, dim), keepdim), dtype), out)
 
 
+@public.small(r.nansum)
+@public.both
 @numpy_names
 def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
     if dtype is not None and dtype_of(dtype).category < 2 <= input.dtype.category:
@@ -42,6 +47,8 @@ def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
     return give(r.nansum(x, dims_of(x, dim), keepdim), out)
 
 
+@public.small(r.mean)
+@public.both
 @numpy_names
 def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
     x = _cast(input, dtype)
@@ -55,6 +62,8 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
     return give(r.mean(x, dims_of(x, dim), keepdim), out)
 
 
+@public.small(r.prod)
+@public.both
 @numpy_names
 def prod(input, dim=None, keepdim=False, *, dtype=None, out=None):
     return give(_cast(r.prod(_cast(input, dtype), dims_of(input, dim), keepdim), dtype), out)
@@ -67,21 +76,29 @@ def _truth(record, input, dim, keepdim):
     return result.to(dtypes.uint8) if input.dtype is dtypes.uint8 else result
 
 
+@public.small(r.any_)
+@public.both
 @numpy_names
 def any(input, dim=None, keepdim=False, *, out=None):
     return give(_truth(r.any_, input, dim, keepdim), out)
 
 
+@public.small(r.all_)
+@public.both
 @numpy_names
 def all(input, dim=None, keepdim=False, *, out=None):
     return give(_truth(r.all_, input, dim, keepdim), out)
 
 
+@public.small(r.logsumexp)
+@public.both
 @numpy_names
 def logsumexp(input, dim, keepdim=False, *, out=None):
     return give(r.logsumexp(input, dims_of(input, dim), keepdim), out)
 
 
+@public.small
+@public.both
 @numpy_names
 def count_nonzero(input, dim=None):
     return r.sum(a.ne(input, 0), dims_of(input, dim), False)
@@ -136,11 +153,15 @@ max = _extremes("max", r.max_of_all, r.max_dim, a.maximum)
 min = _extremes("min", r.min_of_all, r.min_dim, a.minimum)
 
 
+@public.small(r.amax)
+@public.both
 @numpy_names
 def amax(input, dim=(), keepdim=False, *, out=None):
     return give(r.amax(input, _some(input, dim, "amax"), keepdim), out)
 
 
+@public.small(r.amin)
+@public.both
 @numpy_names
 def amin(input, dim=(), keepdim=False, *, out=None):
     return give(r.amin(input, _some(input, dim, "amin"), keepdim), out)
@@ -149,6 +170,8 @@ def amin(input, dim=(), keepdim=False, *, out=None):
 PAIRS["aminmax"] = _AMINMAX = return_types.aminmax
 
 
+@public.small
+@public.both
 @numpy_names
 def aminmax(input, *, dim=None, keepdim=False, out=None):
     dims = () if dim is None else dim
@@ -230,6 +253,8 @@ def _spread(record, floating_name):
 var, std, var_mean = _spread(r.var, "var and std"), _spread(r.std, "std and var"), _spread(r.var_mean, "var_mean")
 
 
+@public.small
+@public.function
 def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     if isinstance(dim, bool):
         dim, unbiased = None, dim
@@ -241,6 +266,8 @@ def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     return r.std(input, correction, dims, keepdim), r.mean(input, dims, keepdim)
 
 
+@public.small(r.norm)
+@public.both
 @numpy_names
 def norm(input, p="fro", dim=None, keepdim=False, *, out=None, dtype=None):
     x = _cast(input, dtype)
@@ -284,6 +311,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
 _quick_norm = small("norm", norm, r.norm)
 
 
+@public.both
 def dist(input, other, p=2):
     return _quick_norm(sub(input, other), p)
 
@@ -291,6 +319,8 @@ def dist(input, other, p=2):
 # -- order
 
 
+@public.small(o.cumsum)
+@public.both
 @numpy_names
 def cumsum(input, dim, *, dtype=None, out=None):
     x = _running_input(input, dtype, out)
@@ -329,10 +359,14 @@ def _has_order(x, name):
     return x
 
 
+@public.small
+@public.both
 def sort(input, dim=-1, descending=False, stable=False, *, out=None):
     return give(Sorted(*_sorted(input, dim, descending)), out)
 
 
+@public.small
+@public.both
 def argsort(input, dim=-1, descending=False, stable=False):
     return _sorted(input, dim, descending)[1]
 
@@ -347,6 +381,8 @@ def _sorted(input, dim, descending):
     return [permute(part, tuple(back(order))) for part in found]
 
 
+@public.small
+@public.both
 def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
     _has_order(input, "topk")
     d = dim_of(input, dim)
@@ -364,6 +400,8 @@ def _some_along(input, d, name):
         raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
 
 
+@public.small
+@public.both
 @numpy_names
 def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
     d = dim_of(input, dim)
@@ -376,6 +414,8 @@ def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
     return give(Kth(*picked), out)
 
 
+@public.small
+@public.both
 @numpy_names
 def median(input, dim=None, keepdim=False, *, out=None):
     """The lower of the two middle values; NaN if there is one."""
@@ -408,6 +448,7 @@ def _median_of_none(x):
     return x.new_full((), dtypes.iinfo(x.dtype).min if x.dtype.itemsize > 2 else 0)
 
 
+@public.function
 def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, out=None):
     """Where each value of input would be inserted into the sorted rows of sorted_sequence (input's sizes; int64)."""
     if side not in (None, "left", "right"):
@@ -435,7 +476,13 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
     return give(found.to(kind) if out_int32 else found, out)
 
 
+@public.function
 def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
+
+
+public.each(globals(), both="argmax argmin max min std var", function="var_mean")
+public.SMALL.update(var_mean=None, max=r.max_of_all, min=r.min_of_all, argmax=r.argmax, argmin=r.argmin, var=r.var, std=r.std)
+public.methods(cumsum_=_in_place(cumsum))

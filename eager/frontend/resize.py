@@ -9,6 +9,7 @@ from ..sizes import contiguous_strides, numel
 from ..state import state
 from ..storage import UntypedStorage, strided
 from ..tensor import Tensor
+from . import public
 from .arguments import sizes_of
 
 
@@ -118,9 +119,10 @@ def _strides_in(size, memory_format) -> tuple:
     return tuple(inner[order.index(d)] for d in range(len(size)))
 
 
+@public.in_place_function("resize_as")
 def resize_as_(self, the_template, *, memory_format=None):
     """`resize_` to the sizes of another tensor."""
     return resize_(self, tuple(the_template._sizes), memory_format=memory_format)
 
 
-METHODS = {"set_": set_, "resize_": resize_, "resize_as_": resize_as_}
+public.methods(set_=set_, resize_=resize_, resize_as_=resize_as_)

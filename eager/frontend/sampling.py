@@ -7,6 +7,7 @@ from .. import dtypes
 from ..ops import arithmetic as a, elementary as e, sampling as s
 from ..random import draw
 from ..tensor import Tensor
+from . import public
 from .host_fallback import on_host
 from .random import rand_like
 
@@ -20,6 +21,8 @@ def _sample_dirichlet(input, generator=None):
     return a.div(gammas, gammas.sum(-1, keepdim=True))
 
 
+@public.small
+@public.function
 @on_host
 def poisson(input, generator=None):
     """Draws with these rates, in input's type."""
@@ -30,6 +33,7 @@ def poisson(input, generator=None):
     return Tensor._from_array(np.asarray(values).astype(rates.dtype), input.dtype)
 
 
+@public.function
 @on_host
 def binomial(count, prob, generator=None):
     n, p = count._values("binomial()"), prob._values("binomial()")
@@ -43,6 +47,8 @@ def _inside(self, generator):
     return rand_like(like.detach(), generator=generator).clamp(min=dtypes.finfo(like.dtype).tiny)
 
 
+@public.method
+@public.small
 def geometric_(self, p, *, generator=None):
     """How many trials with success probability p it takes."""
     if not 0 < p < 1:
@@ -50,12 +56,15 @@ def geometric_(self, p, *, generator=None):
     return self.copy_(e.ceil(a.div(e.log(_inside(self, generator)), float(np.log1p(-p)))).clamp(min=1))
 
 
+@public.method
 def log_normal_(self, mean=1, std=2, *, generator=None):
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     return self.copy_(e.exp(self.new_empty(self.shape).normal_(mean, std, generator=generator)))
 
 
+@public.method
+@public.small
 def cauchy_(self, median=0, sigma=1, *, generator=None):
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")

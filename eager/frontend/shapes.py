@@ -5,7 +5,7 @@ import numpy as np
 from ..ops import rearrange, pixel_shuffle, repeat as tiling, views as v
 from ..ops.checks import check_within
 from ..ops.indexing import index_select, one_hot as one_hot_record
-from ..dispatch import type_name
+from ..dispatch import small, type_name
 from ..dtypes import dtype as type_class, int64
 from ..errors import DataDependent
 from ..op.meta import broadcast_shapes as common_shape
@@ -13,11 +13,13 @@ from ..op.promote import promote_types
 from ..autograd_node import mark_multiple
 from ..sizes import Size, is_int, numel
 from ..tensor import Tensor, read_of_fake
-from . import memory_format
+from . import memory_format, public
 from .arguments import dim_of, give, known_size, size_of, sizes_of, takes_out
 from .interop import view_as_type
 
 
+@public.views
+@public.method
 def view(self, *shape, dtype=None, size=None):
     """The same memory under other sizes, or (with a dtype) read as another type."""
     shape = shape if size is None else (size,)
@@ -26,20 +28,26 @@ def view(self, *shape, dtype=None, size=None):
     return v.view_as_size(self, known_size(sizes_of(shape), self.numel()))
 
 
+@public.method
 def view_as(self, other):
     return v.view_as_size(self, known_size(tuple(other.shape), self.numel()))
 
 
+@public.views
+@public.both
 def reshape(input, *shape, **kw):
     if "shape" in kw:
         shape = (kw["shape"],)
     return v.reshape(input, known_size(sizes_of(shape), input.numel()))
 
 
+@public.method
 def reshape_as(self, other):
     return reshape(self, other.shape)
 
 
+@public.views
+@public.both
 def flatten(input, start_dim=0, end_dim=-1):
     a, b = dim_of(input, start_dim), dim_of(input, end_dim)
     if not input.ndim:
@@ -52,10 +60,12 @@ def flatten(input, start_dim=0, end_dim=-1):
     return v.reshape(input, (*shape[:a], numel(shape[a : b + 1]), *shape[b + 1 :]))
 
 
+@public.both
 def ravel(input):
     return v.reshape(v.contiguous(input), (input.numel(),))
 
 
+@public.both
 def unflatten(input, dim, sizes):
     d = dim_of(input, dim)
     shape = tuple(input.shape)
@@ -68,6 +78,9 @@ def unflatten(input, dim, sizes):
     return v.view_as_size(input, (*shape[:d], *known_size(inner, shape[d], "unflatten sizes"), *shape[d + 1 :]))
 
 
+@public.in_place_view
+@public.views
+@public.both
 def transpose(input, dim0, dim1):
     if not input.ndim:
         dim_of(input, dim0), dim_of(input, dim1)
@@ -75,14 +88,21 @@ def transpose(input, dim0, dim1):
     return v.transpose(input, dim_of(input, dim0), dim_of(input, dim1))
 
 
+@public.in_place_view
+@public.both
 def swapaxes(input, axis0, axis1):
     return transpose(input, axis0, axis1)
 
 
+@public.in_place_view
+@public.both
 def swapdims(input, dim0, dim1):
     return transpose(input, dim0, dim1)
 
 
+@public.in_place_view
+@public.views
+@public.both
 def t(input):
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
@@ -99,6 +119,8 @@ def _matrix_transpose(input):
     return transpose(input, -2, -1)
 
 
+@public.views
+@public.both
 def permute(input, *args, dims=None):
     dims = args if dims is None else dims
     if len(dims) == 1 and not is_int(dims[0]):
@@ -116,6 +138,7 @@ def permute(input, *args, dims=None):
     return v.permute(input, order)
 
 
+@public.both
 def movedim(input, source, destination):
     sources = [dim_of(input, d) for d in ((source,) if is_int(source) else source)]
     targets = [dim_of(input, d) for d in ((destination,) if is_int(destination) else destination)]
@@ -126,6 +149,9 @@ def movedim(input, source, destination):
 moveaxis = movedim
 
 
+@public.in_place_view
+@public.views
+@public.both
 def squeeze(input, dim=None):
     if dim is None:
         dims = range(input.ndim)
@@ -136,10 +162,15 @@ def squeeze(input, dim=None):
     return v.squeeze(input, tuple(sorted(d for d in dims if input.shape[d] == 1)))
 
 
+@public.in_place_view
+@public.views
+@public.both
 def unsqueeze(input, dim):
     return v.unsqueeze(input, dim_of(input, dim, 1))
 
 
+@public.views
+@public.method
 def expand(self, *sizes, size=None, implicit=False):
     size, shape = sizes_of(sizes if size is None else (size,)), tuple(self.shape)
     lead = len(size) - len(shape)
@@ -166,24 +197,30 @@ def expand(self, *sizes, size=None, implicit=False):
     return v.expand(self, tuple(new))
 
 
+@public.method
 def expand_as(self, other):
     return expand(self, *other.shape)
 
 
+@public.both
 def broadcast_to(input, size, *more):
     return expand(input, *((size, *more) if is_int(size) else size))
 
 
+@public.function
 def broadcast_shapes(*shapes):
     return Size(common_shape([(s,) if is_int(s) else tuple(s) for s in shapes]))
 
 
+@public.function
 def broadcast_tensors(*tensors):
     tensors = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     shape = common_shape([tuple(x.shape) for x in tensors], "broadcast_tensors")
     return tuple(x if tuple(x.shape) == shape else expand(x, *shape) for x in tensors)
 
 
+@public.views
+@public.both
 def narrow(input, dim, start, length):
     d = dim_of(input, dim)
     if not input.ndim:
@@ -196,6 +233,8 @@ def narrow(input, dim, start, length):
     return v.slice_dim(input, d, start, 1, length)
 
 
+@public.views
+@public.both
 def select(input, dim, index):
     d = dim_of(input, dim)
     if not input.ndim:
@@ -206,6 +245,8 @@ def select(input, dim, index):
     return v.select(input, d, index + n if index < 0 else index)
 
 
+@public.views
+@public.both
 def split(tensor, split_size_or_sections, dim=0):
     """Pieces of a size (the last may be shorter), or of the given sizes."""
     if not tensor.ndim:
@@ -241,10 +282,13 @@ def _multiple(x, sizes, d):
     return mark_multiple(_pieces(x, sizes, d))
 
 
+@public.method
 def split_with_sizes(self, split_sizes, dim=0):
     return split(self, split_sizes, dim)
 
 
+@public.views
+@public.both
 def chunk(input, chunks, dim=0):
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
@@ -261,6 +305,7 @@ def chunk(input, chunks, dim=0):
     return split(input, each, d)
 
 
+@public.both
 def tensor_split(input, indices_or_sections=None, dim=0, *, indices=None, sections=None):
     if indices_or_sections is None:
         indices_or_sections = indices if sections is None else sections
@@ -283,11 +328,14 @@ def _with_dims(input, dim):
     return d
 
 
+@public.views
+@public.both
 def unbind(input, dim=0):
     d = _with_dims(input, dim)
     return mark_multiple(tuple([v.select(input, d, k) for k in range(int(input.shape[d]))]))
 
 
+@public.both
 def diagonal(input, offset=0, dim1=0, dim2=1):
     a, b = dim_of(input, dim1), dim_of(input, dim2)
     if a == b:
@@ -295,17 +343,22 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
     return v.diagonal(input, offset, a, b)
 
 
+@public.small
+@public.both
 def diag(input, diagonal=0, *, out=None):
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     return give(diag_embed(input, diagonal) if input.ndim == 1 else v.diagonal(input, diagonal, 0, 1).clone(), out)
 
 
+@public.small
+@public.both
 def diag_embed(input, offset=0, dim1=-2, dim2=-1):
     rank = input.ndim + 1
     return pixel_shuffle.diag_embed(input, offset, *sorted((dim1 % rank, dim2 % rank)))
 
 
+@public.both
 def as_strided(input, size, stride, storage_offset=None):
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
@@ -342,6 +395,7 @@ def _stay_within(x, size, stride, start):
         raise DataDependent("as_strided() of memory that holds more than the tensor's elements")
 
 
+@public.method
 def unfold(self, dimension, size, step):
     d = dim_of(self, dimension)
     if not self.ndim and size <= 1:
@@ -354,6 +408,8 @@ def unfold(self, dimension, size, step):
 # -- several tensors
 
 
+@public.small(rearrange.cat)
+@public.function
 def cat(tensors, dim=0, *, out=None, axis=None):
     tensors = tuple(tensors)
     if not tensors:
@@ -410,6 +466,8 @@ def _check_cat(parts, d):
                 )
 
 
+@public.small(rearrange.stack)
+@public.function
 def stack(tensors, dim=0, *, out=None):
     tensors = tuple(tensors)
     if not tensors:
@@ -426,11 +484,13 @@ def stack(tensors, dim=0, *, out=None):
     return _joined(rearrange.stack(parts, d), out)
 
 
+@public.function
 def hstack(tensors, *, out=None):
     tensors = [atleast_1d(x) for x in tensors]
     return cat(tensors, 0 if tensors[0].ndim == 1 else 1, out=out)
 
 
+@public.function
 def vstack(tensors, *, out=None):
     return cat([atleast_2d(x) for x in tensors], 0, out=out)
 
@@ -438,24 +498,29 @@ def vstack(tensors, *, out=None):
 row_stack = vstack
 
 
+@public.function
 def dstack(tensors, *, out=None):
     return cat([atleast_3d(x) for x in tensors], 2, out=out)
 
 
+@public.function
 def atleast_1d(x):
     return x if x.ndim else v.reshape(x, (1,))
 
 
+@public.function
 def atleast_2d(x):
     x = atleast_1d(x)
     return x if x.ndim > 1 else v.unsqueeze(x, 0)
 
 
+@public.function
 def atleast_3d(x):
     x = atleast_2d(x)
     return x if x.ndim > 2 else v.unsqueeze(x, 2)
 
 
+@public.function
 def meshgrid(*tensors, indexing="ij"):
     tensors = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     if indexing not in ("ij", "xy"):
@@ -485,6 +550,8 @@ def meshgrid(*tensors, indexing="ij"):
 # -- copies that rearrange
 
 
+@public.small(rearrange.flip)
+@public.both
 @takes_out
 def flip(input, *args, dims=None):
     if dims is None and not args:
@@ -498,18 +565,22 @@ def flip(input, *args, dims=None):
     return rearrange.flip(input, tuple(sorted(found))) if input.ndim else input.clone()
 
 
+@public.both
 def fliplr(input):
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip(input, 1)
 
 
+@public.both
 def flipud(input):
     if not input.ndim:
         raise RuntimeError("Input must be >= 1-d.")
     return flip(input, 0)
 
 
+@public.small
+@public.both
 def roll(input, shifts, dims=None):
     if dims is None and input.ndim == 1:
         dims = 0
@@ -525,6 +596,8 @@ def roll(input, shifts, dims=None):
     return rearrange.roll(input.permute(order), shifts, tuple(map(order.index, dims))).permute(memory_format.back(order))
 
 
+@public.small
+@public.both
 def rot90(input, k=1, dims=(0, 1)):
     a, b = (dim_of(input, d) for d in dims)
     if a == b:
@@ -537,6 +610,7 @@ def rot90(input, k=1, dims=(0, 1)):
     return transpose(flip(input, b if turns == 1 else a), a, b)
 
 
+@public.method
 def repeat(self, *sizes, repeats=None):
     sizes = sizes if repeats is None else (repeats,)
     if not sizes:
@@ -548,11 +622,13 @@ def repeat(self, *sizes, repeats=None):
     return tiling.repeat(x, times)
 
 
+@public.both
 def tile(input, *sizes, dims=None):
     dims = sizes_of(sizes if dims is None else (dims,))
     return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
 
 
+@public.both
 def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     """Each slice as often as told; without `repeats`, `input` tells how often its places are repeated."""
     if repeats is None:
@@ -605,3 +681,10 @@ def one_hot(tensor, num_classes=-1):
         else:
             check_within(tensor, None, num_classes - 1, "Class values must be smaller than num_classes.")
     return one_hot_record(tensor, num_classes)
+
+
+one_hot = small("one_hot", one_hot)
+
+
+public.each(globals(), both="moveaxis", function="concat concatenate")
+public.methods(T=property(_reversed), H=property(_matrix_transpose), mT=property(_matrix_transpose))

@@ -14,6 +14,7 @@ from ..op.promote import result_type, to_float
 from ..ops import arithmetic as a, elementary as e, special as r
 from ..ops.complex_numbers import complex_of, imag, real
 from ..tensor import Tensor
+from . import public
 from .arguments import fitting, give, takes_out
 from .elementwise import binary, refuse_number, unary
 from .host_fallback import on_host
@@ -36,6 +37,8 @@ def _operands(x, y):
     return x, y
 
 
+@public.both
+@public.in_place
 def atan2(input, other, *, out=None):
     if result_type((input, other)).is_complex:
         raise NotImplementedError("atan2 is not implemented for complex numbers: they have no order")
@@ -45,12 +48,21 @@ def atan2(input, other, *, out=None):
 arctan2 = atan2
 
 
+@public.function
 def polygamma(n, input, *, out=None):
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     return give(r.polygamma(input, n) if n else r.digamma(input), out)
 
 
+@public.method("polygamma")
+@public.in_place("polygamma")
+def _polygamma(self, n):
+    return polygamma(n, self)
+
+
+@public.both
+@public.in_place
 def mvlgamma(input, p, *, out=None):
     """The logarithm of the multivariate gamma function of dimension p."""
     dtypes.of_number(p)  # (refuses one that 64 bits do not hold)
@@ -59,14 +71,19 @@ def mvlgamma(input, p, *, out=None):
     return give(total, out)
 
 
+@public.both
+@public.in_place
 def igamma(input, other, *, out=None):
     return give(r.igamma(*_operands(input, other)), out)
 
 
+@public.both
+@public.in_place
 def igammac(input, other, *, out=None):
     return give(r.igammac(*_operands(input, other)), out)
 
 
+@public.function
 def zeta(input, other, *, out=None):
     return give(r.zeta(*_operands(input, other)), out)
 
@@ -74,11 +91,17 @@ def zeta(input, other, *, out=None):
 # -- hyperbolic inverses
 
 
+@public.both
+@public.in_place
+@public.in_place_function
 @takes_out
 def asinh(input):
     return _turned(e.asin, input) if input.dtype.is_complex else e.asinh(input)
 
 
+@public.both
+@public.in_place
+@public.in_place_function
 @takes_out
 def acosh(input):
     if not input.dtype.is_complex:
@@ -89,6 +112,9 @@ def acosh(input):
     return complex_of(real(value), a.where(far, r.atan2(y, x), imag(value)))
 
 
+@public.both
+@public.in_place
+@public.in_place_function
 @takes_out
 def atanh(input):
     x = _floating(input)
@@ -107,6 +133,7 @@ arcsinh, arccosh, arctanh = asinh, acosh, atanh
 # -- signs and neighbours
 
 
+@public.both
 @takes_out
 @on_host
 def signbit(input):
@@ -118,6 +145,9 @@ def signbit(input):
     return Tensor._from_array(np.asarray(told), dtypes.bool)  # (of one number numpy gives no array)
 
 
+@public.small
+@public.both
+@public.in_place
 @takes_out
 def copysign(input, other):
     """|input| with the sign of other (of zeros as well)."""
@@ -128,6 +158,9 @@ def copysign(input, other):
     return a.where(negative, a.neg(size), size)
 
 
+@public.small
+@public.both
+@public.in_place
 @takes_out
 @on_host
 def nextafter(input, other):
@@ -137,6 +170,8 @@ def nextafter(input, other):
     return Tensor._from_array(np.asarray(np.nextafter(x, y), x.dtype), kind)
 
 
+@public.both
+@public.in_place
 @takes_out
 def heaviside(input, values):
     if input.dtype is not values.dtype:
@@ -150,14 +185,17 @@ def _is_end(input, end, name):
     return a.eq(input, end) if input.dtype.category > 1 else a.ne(input, input)
 
 
+@public.both
 def isposinf(input, *, out=None):
     return give(_is_end(input, math.inf, "isposinf"), out)
 
 
+@public.both
 def isneginf(input, *, out=None):
     return give(_is_end(input, -math.inf, "isneginf"), out)
 
 
+@public.both
 @takes_out
 def fmax(input, other):
     """The larger; what is not NaN beats NaN."""
@@ -166,6 +204,7 @@ def fmax(input, other):
     return a.where(a.logical_or(a.ge(input, other), e.isnan(other)), input, other)
 
 
+@public.both
 @takes_out
 def fmin(input, other):
     if not isinstance(other, Tensor):
@@ -187,11 +226,18 @@ def _whole_pair(name, function, input, other):
     return Tensor._from_array(np.asarray(found), dtypes.from_numpy(found.dtype))
 
 
+@public.small
+@public.both
+@public.in_place
+@public.in_place_function
 @takes_out
 def gcd(input, other):
     return _whole_pair("gcd", np.gcd, input, other)
 
 
+@public.both
+@public.in_place
+@public.in_place_function
 @takes_out
 def lcm(input, other):
     return _whole_pair("lcm", np.lcm, input, other)
@@ -213,6 +259,9 @@ def _in_one_type(x, y):
     return [v.to(kind) if isinstance(v, Tensor) else like.new_tensor(v, dtype=kind) for v in (x, y)]
 
 
+@public.both
+@public.in_place
+@public.in_place_function
 @takes_out
 def xlogy(input, other):
     """x * log(y), and 0 where x is 0 (but NaN where y is)."""
@@ -220,16 +269,21 @@ def xlogy(input, other):
     return r.xlogy(x, y)
 
 
+@public.function
 @takes_out
 def xlog1py(input, other):
     return r.xlog1py(*_in_one_type(input, other))
 
 
+@public.function
 @takes_out
 def entr(input):
     return r.entr(_floating(input))
 
 
+@public.both
+@public.in_place
+@public.in_place_function
 @takes_out
 def logit(input, eps=None):
     x = _floating(input)
@@ -239,16 +293,25 @@ def logit(input, eps=None):
 sinc = unary(r.sinc)
 
 
+@public.both
+@public.in_place
+@public.in_place_function
 @takes_out
 def deg2rad(input):
     return a.mul(input, math.pi / 180)
 
 
+@public.both
+@public.in_place
+@public.in_place_function
 @takes_out
 def rad2deg(input):
     return a.mul(input, 180 / math.pi)
 
 
+@public.both
+@public.in_place
+@public.in_place_function
 @takes_out
 def ldexp(input, other):
     """input * 2 ** other. With whole numbers it is C's ldexp: of the type of input, and no power overflows on the way."""
@@ -266,6 +329,7 @@ def _power_of_two(x):
     return e.exp2(x) if isinstance(x, Tensor) else 2.0**x
 
 
+@public.both
 @on_host
 def frexp(input, *, out=None):
     """(mantissa in [0.5, 1), exponent): input = mantissa * 2 ** exponent."""
@@ -286,6 +350,7 @@ logaddexp2 = binary(e.logaddexp2)
 # -- the normal distribution
 
 
+@public.function
 @takes_out
 def ndtr(input):
     """The normal distribution function."""
@@ -295,6 +360,7 @@ def ndtr(input):
 ndtri = unary(r.ndtri)
 
 
+@public.function
 @takes_out
 def log_ndtr(input):
     return r.log_ndtr(_floating(input))
@@ -303,11 +369,13 @@ def log_ndtr(input):
 # -- activations that torch has at top level
 
 
+@public.both
 @takes_out
 def hardshrink(input, lambd=0.5):
     return a.where(a.logical_and(a.ge(input, -lambd), a.le(input, lambd)), 0.0, input)
 
 
+@public.both
 def positive(input):
     if input.dtype is dtypes.bool:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
@@ -315,3 +383,12 @@ def positive(input):
 
 
 SPECIAL = dict(gammaln=lgamma, psi=digamma, gammainc=igamma, gammaincc=igammac, multigammaln=mvlgamma)
+
+
+public.each(
+    globals(),
+    both="arccosh arcsinh arctan2 arctanh digamma i0 lgamma logaddexp2 sinc",
+    function="erfcx i0e i1 i1e ndtri",
+    in_place="arccosh arcsinh arctan2 arctanh digamma i0 lgamma sinc",
+    in_place_function="arccosh arcsinh arctanh i0 sinc",
+)

@@ -17,7 +17,7 @@ from ..ops.upcast import back, single
 from ..ops.views import reshape, unsqueeze
 from ..op.promote import result_type
 from ..tensor import Tensor, read_of_fake
-from . import creation, reductions
+from . import creation, public, reductions
 from .arguments import dim_of, dims_of, give, numpy_names, takes_out
 from .host_fallback import on_host
 from .reductions import _cast, _median_of_none, _running_input
@@ -32,6 +32,7 @@ Histogram = return_types.histogram
 # -- running
 
 
+@public.both
 @numpy_names
 def cumprod(input, dim, *, dtype=None, out=None):
     x = _running_input(input, dtype, out)
@@ -54,6 +55,8 @@ def _running(record, kind):
 cummax, cummin = _running(s.cummax, Extreme), _running(s.cummin, Least)
 
 
+@public.small(s.logcumsumexp)
+@public.both
 @numpy_names
 def logcumsumexp(input, dim, *, out=None):
     return give(s.logcumsumexp(input, dim_of(input, dim)) if input.ndim else input.clone(), out)
@@ -90,6 +93,8 @@ def _chosen(values, inverse, counts, dtype, return_inverse, return_counts):
     return found[0] if len(found) == 1 else tuple(found)
 
 
+@public.small
+@public.both
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The different elements in ascending order, or (dim given) the different slices in lexicographic order."""
     if input._array is None:
@@ -104,6 +109,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     return _chosen(*parts, input.dtype, return_inverse, return_counts)
 
 
+@public.both
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """Drops what equals the element (or slice) before it."""
     if input._array is None:
@@ -132,6 +138,7 @@ def _dim_or_none(input, dim):
     return None if dim is None else dim_of(input, dim)
 
 
+@public.function
 @on_host
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Which elements are among the test elements."""
@@ -153,6 +160,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 # -- counting
 
 
+@public.both
 def bincount(input, weights=None, minlength=0):
     """How often each non-negative integer occurs, or the sum of the weights at it."""
     if input.ndim != 1 or input.dtype.category > 1:
@@ -175,6 +183,7 @@ def bincount(input, weights=None, minlength=0):
     return _wrap(np.bincount(x, weights._values("bincount()"), minlength).astype(kind.numpy), kind)
 
 
+@public.both
 @on_host
 def histc(input, bins=100, min=0, max=0, *, out=None):
     """Counts in equal bins of [min, max] (of the data if both are equal), in input's type."""
@@ -202,6 +211,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     return give(_wrap(np.bincount(at, minlength=bins).astype(x.dtype), input.dtype), out)
 
 
+@public.both
 @on_host
 def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
     x = input._values("histogram()").reshape(-1)
@@ -212,6 +222,8 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
     return give(Histogram(_wrap(counts.astype(x.dtype), input.dtype), _wrap(found.astype(x.dtype), input.dtype)), out)
 
 
+@public.small
+@public.both
 @on_host
 @numpy_names
 def mode(input, dim=-1, keepdim=False, *, out=None):
@@ -300,16 +312,19 @@ def _pick(ordered, low, high, at, interpolation):
     return a.lerp(below, above, share)
 
 
+@public.both
 @numpy_names
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
     return give(_quantile(input, q, dim, keepdim, interpolation, False), out)
 
 
+@public.both
 @numpy_names
 def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
     return give(_quantile(input, q, dim, keepdim, interpolation, True), out)
 
 
+@public.both
 @numpy_names
 def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None):
     if input.dtype.category < 2:
@@ -320,6 +335,7 @@ def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None):
     return give(a.div(total, r.sum(valid, dims, keepdim)), out)
 
 
+@public.both
 @numpy_names
 def nanmedian(input, dim=None, keepdim=False, *, out=None):
     """The lower median of what is not NaN."""
@@ -344,6 +360,7 @@ def nanmedian(input, dim=None, keepdim=False, *, out=None):
 # -- correlations
 
 
+@public.both
 def cov(input, *, correction=1, fweights=None, aweights=None):
     """Covariances of the rows."""
     if input.ndim > 2:
@@ -367,6 +384,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
     return (product / freedom if isinstance(freedom, Tensor) or freedom else product * math.nan).squeeze()
 
 
+@public.both
 def corrcoef(input):
     c = cov(input)
     if not c.ndim:
@@ -378,6 +396,8 @@ def corrcoef(input):
 # -- differences and integrals
 
 
+@public.small
+@public.both
 @takes_out
 def diff(input, n=1, dim=-1, prepend=None, append=None):
     from .shapes import cat
@@ -396,6 +416,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
     return x
 
 
+@public.function
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
     """Central differences inside, one-sided ones of order 1 or 2 at the ends; one tensor per dim."""
     dims = dims_of(input, dim)
@@ -458,6 +479,7 @@ def _trapezoids(name, y, x, dx, dim):
     return a.mul(a.mul(a.add(y.narrow(d, 1, n - 1), y.narrow(d, 0, n - 1)), _steps(y, x, dx, d)), 0.5), d
 
 
+@public.function
 def trapezoid(y, x=None, *, dx=None, dim=-1):
     if y.shape[dim_of(y, dim)] == 0:
         return y.sum(dim)
@@ -468,11 +490,14 @@ def trapezoid(y, x=None, *, dx=None, dim=-1):
 trapz = trapezoid
 
 
+@public.function
 def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
     parts, d = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
     return parts.cumsum(d)
 
 
+@public.both
+@public.in_place
 @takes_out
 def renorm(input, p, dim, maxnorm):
     """Slices along dim whose p-norm exceeds maxnorm are scaled down to it."""
@@ -498,6 +523,7 @@ def renorm(input, p, dim, maxnorm):
     return back(a.mul(x, a.cast(scale, x.dtype.to_real())), input)
 
 
+@public.both
 def is_nonzero(input):
     if input.numel() != 1:
         raise RuntimeError(
@@ -506,5 +532,10 @@ def is_nonzero(input):
     return bool(input.item())
 
 
+@public.both
 def msort(input, *, out=None):
     return give(input.sort(0).values, out)
+
+
+public.each(globals(), both="cummax cummin", function="trapz")
+public.methods(cumprod_=reductions._in_place(cumprod))

@@ -1,7 +1,7 @@
 """Functions of images and channels that are also public at the top of the library; some with arguments in the order
 that they have there."""
 
-from . import channel_norm as channels, distance, dropout, image_ops, pooling
+from . import channel_norm as channels, distance, dropout, image_ops, pooling, public
 
 _SAME = {
     pooling: "avg_pool1d adaptive_avg_pool1d adaptive_max_pool1d max_pool1d max_pool2d max_pool3d",
@@ -48,3 +48,4 @@ FUNCTIONS = {
 for _module, _names in _SAME.items():
     FUNCTIONS.update({name: getattr(_module, name) for name in _names.split()})
 FUNCTIONS["max_pool1d_with_indices"] = _with_indices(1)
+public.each(FUNCTIONS, function=" ".join(FUNCTIONS))

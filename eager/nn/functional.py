@@ -79,6 +79,7 @@ from ..frontend.losses import (
     triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
 )
 from ..frontend.padding import pad as pad
+from ..frontend.shapes import one_hot as one_hot
 from ..frontend.pooling import (
     adaptive_avg_pool1d as adaptive_avg_pool1d,
     adaptive_avg_pool2d as adaptive_avg_pool2d,
@@ -116,9 +117,6 @@ from ..frontend.resampling import (
     upsample_bilinear as upsample_bilinear,
     upsample_nearest as upsample_nearest,
 )
-
-
-one_hot = api.one_hot
 
 
 def _maybe_inplace(record):
