@@ -59,34 +59,13 @@ def refuse_number(name, other):
     raise TypeError(f"{name}(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
 
 
-UNARY = {
-    name: (getattr(e, name) if hasattr(e, name) else getattr(a, name))
-    for name in (
-        "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh sinh cosh erf sigmoid atan asin acos erfinv "
-        "floor ceil "
-        "trunc frac isnan isinf isfinite reciprocal logical_not bitwise_not"
-    ).split()
-}
-UNARY.update(abs=a.absolute, absolute=a.absolute, fix=e.trunc, arctan=e.atan, arcsin=e.asin, arccos=e.acos, relu=activations.relu)
-BINARY = {
-    name: getattr(a, name)
-    for name in (
-        "mul floor_divide remainder fmod maximum minimum lt le gt ge eq ne logical_and logical_or logical_xor bitwise_and "
-        "bitwise_or "
-        "bitwise_xor"
-    ).split()
-}
-BINARY.update(
-    multiply=a.mul,
-    less=a.lt,
-    less_equal=a.le,
-    greater=a.gt,
-    greater_equal=a.ge,
-    not_equal=a.ne,
-    bitwise_left_shift=a.left_shift,
-    bitwise_right_shift=a.right_shift,
-)
+def _declared(arity):
+    """Public name -> record, of the records of so many operands that are functions as they stand."""
+    records = [record for record in OPS.values() if record.public and len(record.params) == arity]
+    return {name: record for record in records for name in record.public.split() if not name.endswith("_") and "." not in name}
 
+
+UNARY, BINARY = _declared(1), _declared(2)
 FUNCTIONS = {name: unary(record, name) for name, record in UNARY.items()}
 FUNCTIONS.update((name, binary(record, name)) for name, record in BINARY.items())
 FUNCTIONS.update(
@@ -96,8 +75,7 @@ globals().update(FUNCTIONS)
 public.each(
     FUNCTIONS,
     both=" ".join(FUNCTIONS),
-    in_place_function="abs acos arccos arcsin arctan asin atan ceil cos cosh erf exp exp2 expm1 fix floor frac log log10 log1p "
-    "log2 reciprocal relu rsqrt sigmoid sin sinh sqrt tan tanh trunc",
+    in_place_function=" ".join(name[:-1] for record in OPS.values() for name in record.public.split() if name.endswith("_")),
 )
 _add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
 

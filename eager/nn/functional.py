@@ -8,7 +8,7 @@ from . import _reduction as _Reduction  # noqa: F401 (by the name that packages 
 from ..dispatch import small as _small, type_name as _type_name
 from ..ops import activations as act, distances as _distances, losses, normalization, products
 from ..frontend.arguments import dim_of as _dim_of, settings as _settings
-from ..op.op import specialise as _specialise
+from ..op.op import OPS as _OPS, specialise as _specialise
 from ..ops.checks import check_within as _check_within
 from ..frontend.activations import (
     celu_ as celu_,
@@ -135,8 +135,8 @@ def _written(input, result, inplace):
 
 # -- activations
 
-relu, silu = _maybe_inplace(act.relu), _maybe_inplace(act.silu)
-hardsigmoid, hardswish = _maybe_inplace(act.hardsigmoid), _maybe_inplace(act.hardswish)
+for _record in _OPS.values():
+    globals().update((_name[2:], _maybe_inplace(_record)) for _name in _record.public.split() if _name.startswith("F."))
 
 
 def relu_(input):

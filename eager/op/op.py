@@ -121,6 +121,7 @@ class Op:
     mode: str = "set"
     functional: Op | None = None
     doc: str = ""
+    public: str = ""  # "exp exp_": torch.exp, Tensor.exp and Tensor.exp_, torch.exp_; "F.silu": nn.functional's, with `inplace`
     entry: Callable | None = None  # the call path specialised for this record (made by dispatch on first call)
     cache: dict = field(default_factory=dict)  # of the interpreters: plans by operand types
     names: dict[str, int] = field(default_factory=dict)  # parameter -> position
@@ -536,7 +537,7 @@ def _record(fn, kind, params, *, name=None, outputs=None, meta=None, loop=None, 
 @_decorator
 def pointwise(fn, *, roles=None, exclude=(), recompute=True, **options) -> Op:
     """`def silu(s, x)`: a formula per element. Options: promote, roles, exclude (parameters outside promotion),
-    outputs, autocast, compute, cost.
+    outputs, autocast, compute, cost, public.
     """
     return _record(fn, Kind.MAP, signature(fn, 1, roles, True, exclude), recompute=recompute, **options)
 

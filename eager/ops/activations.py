@@ -24,7 +24,7 @@ _SQRT_HALF, _SQRT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2.0 / math.pi)
 _DENSITY, _CUBIC = 1.0 / math.sqrt(2.0 * math.pi), 0.044715
 
 
-@pointwise
+@pointwise(public="relu relu_ F.relu")
 def relu(s, x):
     return s.maximum(x, 0)
 
@@ -56,7 +56,7 @@ def _(g, x, slope):
 leaky_relu.samples(lambda make: [(make(3, 4), 0.01), (make(2, 3), 0.2), (make(), 0.1)])
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="F.silu")
 def silu(s, x):
     return x / (1.0 + s.exp(-x))
 
@@ -265,7 +265,7 @@ def _(g, out, low, high):
     return where(logical_or(le(out, low), ge(out, high)), 0.0, g)
 
 
-@pointwise
+@pointwise(public="F.hardsigmoid")
 def hardsigmoid(s, x):
     return s.minimum(s.maximum(x + 3.0, 0.0), 6.0) / 6.0
 
@@ -278,7 +278,7 @@ def _(g, x):
     return where(logical_and(gt(x, -3.0), lt(x, 3.0)), div(g, 6.0), 0.0)
 
 
-@pointwise
+@pointwise(public="F.hardswish")
 def hardswish(s, x):
     return x * s.minimum(s.maximum(x + 3.0, 0.0), 6.0) / 6.0
 

@@ -41,7 +41,7 @@ def _(g):
     return neg(g)
 
 
-@pointwise
+@pointwise(public="mul multiply")
 def mul(s, a, b):
     return a * b
 
@@ -79,7 +79,7 @@ def _divides_integers(a, b):
     return whole and (type(b) is not int or b == 0)
 
 
-@pointwise(promote=ordered("div_floor", bools=False), refuses=_divides_integers)
+@pointwise(promote=ordered("div_floor", bools=False), refuses=_divides_integers, public="floor_divide")
 def floor_divide(s, a, b):
     """Division rounded down."""
     return a // b
@@ -92,7 +92,7 @@ def trunc_divide(s, a, b):
     return s.where(s.ne(s.lt(a, 0), s.lt(b, 0)), -q, q)
 
 
-@pointwise(promote=ordered("remainder", bools=False), refuses=_divides_integers)
+@pointwise(promote=ordered("remainder", bools=False), refuses=_divides_integers, public="remainder")
 def remainder(s, a, b):
     """The remainder with the divisor's sign."""
     return a % b
@@ -108,7 +108,7 @@ def _(g, a, b):
     return neg(mul(g, floor_divide(a, b)))
 
 
-@pointwise(promote=ordered("fmod", bools=False), refuses=_divides_integers)
+@pointwise(promote=ordered("fmod", bools=False), refuses=_divides_integers, public="fmod")
 def fmod(s, a, b):
     """The remainder with the dividend's sign."""
     r = s.abs(a) % s.abs(b)
@@ -249,7 +249,7 @@ def _(g, x):
     return mul(g, mul(square(x), 3))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="reciprocal reciprocal_")
 def reciprocal(s, x):
     return 1.0 / x
 
@@ -269,7 +269,7 @@ def _(g):
     return neg(g)
 
 
-@pointwise(name="abs", promote="real")
+@pointwise(name="abs", promote="real", public="abs absolute abs_")
 def absolute(s, x):
     return s.abs(x)
 
@@ -317,12 +317,12 @@ sign.samples(lambda make: unary(make, positive=True))
 # -- extremes
 
 
-@pointwise(promote=ordered("maximum"))
+@pointwise(promote=ordered("maximum"), public="maximum")
 def maximum(s, a, b):
     return s.maximum(a, b)
 
 
-@pointwise(promote=ordered("minimum"))
+@pointwise(promote=ordered("minimum"), public="minimum")
 def minimum(s, a, b):
     return s.minimum(a, b)
 
@@ -459,35 +459,37 @@ def _(make):
 # -- comparisons: no gradient
 
 
-def _comparison(name):
+def _comparison(name, public):
     def compare(s, a, b):
         return getattr(s, name)(a, b)
 
     compare.__name__ = name
-    record = pointwise(compare, promote="bool" if name in ("eq", "ne") else ordered(name, "bool"))
+    record = pointwise(compare, promote="bool" if name in ("eq", "ne") else ordered(name, "bool"), public=public)
     record.samples(lambda make: binary(make) + [(make.ints(3, 4), 1), (make.ints(3, 4), make.ints(3, 4)), (make(3), make(3) > 0)])
     return record
 
 
-lt, le, gt, ge, eq, ne = map(_comparison, ("lt", "le", "gt", "ge", "eq", "ne"))
+lt, le = _comparison("lt", "lt less"), _comparison("le", "le less_equal")
+gt, ge = _comparison("gt", "gt greater"), _comparison("ge", "ge greater_equal")
+eq, ne = _comparison("eq", "eq"), _comparison("ne", "ne not_equal")
 
 
-@pointwise(promote="bool")
+@pointwise(promote="bool", public="logical_and")
 def logical_and(s, a, b):
     return s.logical_and(a, b)
 
 
-@pointwise(promote="bool")
+@pointwise(promote="bool", public="logical_or")
 def logical_or(s, a, b):
     return s.logical_or(a, b)
 
 
-@pointwise(promote="bool")
+@pointwise(promote="bool", public="logical_xor")
 def logical_xor(s, a, b):
     return s.ne(s.logical_not(a), s.logical_not(b))
 
 
-@pointwise(promote="bool")
+@pointwise(promote="bool", public="logical_not")
 def logical_not(s, x):
     return s.logical_not(x)
 
@@ -509,32 +511,32 @@ def whole(name, least=0):
     return rule
 
 
-@pointwise(promote=whole("bitwise_and"))
+@pointwise(promote=whole("bitwise_and"), public="bitwise_and")
 def bitwise_and(s, a, b):
     return a & b
 
 
-@pointwise(promote=whole("bitwise_or"))
+@pointwise(promote=whole("bitwise_or"), public="bitwise_or")
 def bitwise_or(s, a, b):
     return a | b
 
 
-@pointwise(promote=whole("bitwise_xor"))
+@pointwise(promote=whole("bitwise_xor"), public="bitwise_xor")
 def bitwise_xor(s, a, b):
     return a ^ b
 
 
-@pointwise(promote=whole("bitwise_not"))
+@pointwise(promote=whole("bitwise_not"), public="bitwise_not")
 def bitwise_not(s, x):
     return ~x
 
 
-@pointwise(promote=whole("left_shift", 1))
+@pointwise(promote=whole("left_shift", 1), public="bitwise_left_shift")
 def left_shift(s, a, b):
     return s.shl(a, b)
 
 
-@pointwise(promote=whole("right_shift", 1))
+@pointwise(promote=whole("right_shift", 1), public="bitwise_right_shift")
 def right_shift(s, a, b):
     return s.shr(a, b)
 

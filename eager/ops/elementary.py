@@ -17,7 +17,7 @@ from .native_maps import native_map
 from .samples import unary
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="exp exp_")
 def exp(s, x):
     return s.exp(x)
 
@@ -27,7 +27,7 @@ def _(g, out):
     return mul(g, out)
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="exp2 exp2_")
 def exp2(s, x):
     return s.pow(2.0, x)
 
@@ -42,7 +42,7 @@ def _(g, out):
     return mul(g, mul(out, math.log(2.0)))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="expm1 expm1_")
 def expm1(s, x):
     return s.expm1(x)
 
@@ -52,7 +52,7 @@ def _(g, out):
     return mul(g, add(out, 1.0))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="log log_")
 def log(s, x):
     return s.log(x)
 
@@ -62,7 +62,7 @@ def _(g, x):
     return div(g, x)
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="log2 log2_")
 def log2(s, x):
     return s.log2(x)
 
@@ -72,7 +72,7 @@ def _(g, x):
     return div(g, mul(x, math.log(2.0)))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="log10 log10_")
 def log10(s, x):
     return s.log(x) * (1.0 / math.log(10.0))
 
@@ -82,7 +82,7 @@ def _(g, x):
     return div(g, mul(x, math.log(10.0)))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="log1p log1p_")
 def log1p(s, x):
     return s.log1p(x)
 
@@ -92,7 +92,7 @@ def _(g, x):
     return div(g, add(x, 1.0))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="sqrt sqrt_")
 def sqrt(s, x):
     return s.sqrt(x)
 
@@ -102,7 +102,7 @@ def _(g, out):
     return div(g, mul(out, 2.0))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="rsqrt rsqrt_")
 def rsqrt(s, x):
     return s.rsqrt(x)
 
@@ -112,7 +112,7 @@ def _(g, out):
     return mul(g, mul(mul(square(out), out), -0.5))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="sin sin_")
 def sin(s, x):
     return s.sin(x)
 
@@ -122,7 +122,7 @@ def _(g, x):
     return mul(g, cos(x))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="cos cos_")
 def cos(s, x):
     return s.cos(x)
 
@@ -132,7 +132,7 @@ def _(g, x):
     return neg(mul(g, sin(x)))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="tan tan_")
 def tan(s, x):
     return s.tan(x)
 
@@ -142,7 +142,7 @@ def _(g, out):
     return mul(g, add(square(out), 1.0))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="tanh tanh_")
 def tanh(s, x):
     return s.tanh(x)
 
@@ -152,7 +152,7 @@ def _(g, out):
     return mul(g, sub(1.0, square(out)))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="sinh sinh_")
 def sinh(s, x):
     return (s.expm1(x) - s.expm1(-x)) * 0.5
 
@@ -162,7 +162,7 @@ def _(g, x):
     return mul(g, cosh(x))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="cosh cosh_")
 def cosh(s, x):
     return (s.exp(x) + s.exp(-x)) * 0.5
 
@@ -172,7 +172,7 @@ def _(g, x):
     return mul(g, sinh(x))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="erf erf_")
 def erf(s, x):
     return s.erf(x)
 
@@ -188,7 +188,7 @@ def _(g, x):
     return mul(g, mul(exp(neg(square(x))), 2.0 / math.sqrt(math.pi)))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", public="sigmoid sigmoid_")
 def sigmoid(s, x):
     return 1.0 / (1.0 + s.exp(-x))
 
@@ -294,7 +294,7 @@ asinh.samples(unary)
 acosh.samples(lambda make: [(add(make.positive(3, 4), 1.5),), (add(make.positive(), 1.5),), (make.positive(0),)])
 
 
-@extern(meta=_same_shape, promote="float")
+@extern(meta=_same_shape, promote="float", public="atan atan_ arctan arctan_")
 def atan(x):
     return _floating(x, np.arctan)
 
@@ -312,7 +312,7 @@ def _(g, x):
     return div(g, add(square(x), 1.0))
 
 
-@extern(meta=_same_shape, promote="float")
+@extern(meta=_same_shape, promote="float", public="asin asin_ arcsin arcsin_")
 def asin(x):
     return _floating(x, np.arcsin)
 
@@ -330,7 +330,7 @@ def _(g, x):
     return mul(g, rsqrt(sub(1.0, square(x))))
 
 
-@extern(meta=_same_shape, promote="float")
+@extern(meta=_same_shape, promote="float", public="acos acos_ arccos arccos_")
 def acos(x):
     return _floating(x, np.arccos)
 
@@ -348,7 +348,7 @@ def _(g, x):
     return neg(mul(g, rsqrt(sub(1.0, square(x)))))
 
 
-@extern(meta=_same_shape, promote="float")
+@extern(meta=_same_shape, promote="float", public="erfinv")
 def erfinv(x):
     """By Winitzki's approximation and three Newton steps on erf, in float64 (the native kernel has one of its own)."""
     return _floating(x, _inverse_erf)
@@ -449,18 +449,19 @@ for _op in (logaddexp, logaddexp2):
 # -- rounding: gradients are zero
 
 
-def _rounding(name):
+def _rounding(name, public):
     def fn(s, x):
         return getattr(s, name)(x)
 
     fn.__name__ = name
-    record = pointwise(fn, promote=ordered(name, text="{} is not supported for complex inputs"))
+    record = pointwise(fn, promote=ordered(name, text="{} is not supported for complex inputs"), public=public)
     record.grad("x")(lambda g: zeros(g))
     record.samples(lambda make: unary(make, positive=True) + [(make.ints(4, 3),)])
     return record
 
 
-floor, ceil, trunc, round = map(_rounding, ("floor", "ceil", "trunc", "round"))
+floor, ceil = _rounding("floor", "floor floor_"), _rounding("ceil", "ceil ceil_")
+trunc, round = _rounding("trunc", "trunc trunc_ fix fix_"), _rounding("round", "")
 
 
 @pointwise(promote=ordered("div_trunc", "float"))
@@ -483,7 +484,7 @@ round_decimals.grad("x")(lambda g: zeros(g))
 round_decimals.samples(lambda make: [(make(3, 4), 10.0, False), (make(5), 10.0, True), (make(0, 2), 100.0, False)])
 
 
-@pointwise(promote=ordered("frac"))
+@pointwise(promote=ordered("frac"), public="frac frac_")
 def frac(s, x):
     return x - s.trunc(x)
 
@@ -499,17 +500,17 @@ frac.samples(lambda make: unary(make, positive=True))
 # -- tests
 
 
-@pointwise(promote="bool")
+@pointwise(promote="bool", public="isnan")
 def isnan(s, x):
     return s.isnan(x)
 
 
-@pointwise(promote="bool")
+@pointwise(promote="bool", public="isinf")
 def isinf(s, x):
     return s.isinf(x)
 
 
-@pointwise(promote="bool")
+@pointwise(promote="bool", public="isfinite")
 def isfinite(s, x):
     return s.logical_not(s.logical_or(s.isnan(x), s.isinf(x)))
 

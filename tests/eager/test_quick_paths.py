@@ -8,7 +8,7 @@ import pytest
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau.eager import _call, api, dtypes, random
+from flambeau.eager import _call, dtypes, random
 from flambeau.eager.ops import fourier, special
 from flambeau.runtime import _native, native, row_kernels
 
@@ -38,9 +38,14 @@ def bits(x):
     return x.dtype, array.shape, np.ascontiguousarray(array).tobytes()
 
 
+def named(name):
+    """The public function, or the method in place."""
+    return getattr(fb.Tensor if name.endswith("_") else fb, name)
+
+
 def same(name, *args, **kw):
     """The public function and the Python one behind it."""
-    public = getattr(api, name)
+    public = named(name)
     assert bits(public(*args, **kw)) == bits(public.__wrapped__(*args, **kw)), (name, args)
 
 
@@ -95,7 +100,7 @@ def test_indices_out_of_range_are_refused_alike(name, wrong):
     args[index] = args[index].clone()
     args[index].view(-1)[1] = wrong
     found = []
-    for function in (getattr(api, name), getattr(api, name).__wrapped__):
+    for function in (named(name), named(name).__wrapped__):
         try:
             found.append(("gave", bits(function(*args))))
         except (IndexError, RuntimeError) as error:
@@ -115,7 +120,7 @@ def test_gradients_of_first_and_second_order(name):
         (second,) = fb.autograd.grad((first**2).sum(), x)
         return bits(first), bits(second)
 
-    assert grads(getattr(api, name)) == grads(getattr(api, name).__wrapped__)
+    assert grads(named(name)) == grads(named(name).__wrapped__)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -203,7 +208,7 @@ DRAWS = {
 
 @pytest.mark.parametrize("name", DRAWS)
 def test_draws_have_the_bits_and_the_ordinals_of_the_records(name):
-    public = getattr(api, name)
+    public = named(name)
     for n in (*SIZES, 0, 1000, 5000):
         found = []
         for function in (public, public.__wrapped__):
@@ -233,7 +238,7 @@ def test_draws_with_one_probability(p):
     for kind in ("float32", "float64", "int64", "bool"):
         for make in (lambda: fb.zeros(40, dtype=getattr(fb, kind)), lambda: fb.zeros(5, 8, dtype=getattr(fb, kind)).t()):
             found = []
-            for function in (api.bernoulli_, api.bernoulli_.__wrapped__):
+            for function in (fb.Tensor.bernoulli_, fb.Tensor.bernoulli_.__wrapped__):
                 fb.manual_seed(5)
                 x = make()
                 try:
@@ -248,7 +253,7 @@ def test_draws_with_one_probability(p):
 def test_draws_of_other_types(name, dtype):
     for n in SIZES:
         found = []
-        for function in (getattr(api, name), getattr(api, name).__wrapped__):
+        for function in (named(name), named(name).__wrapped__):
             fb.manual_seed(n)
             found.append(bits(function(fb.empty(n, dtype=getattr(fb, dtype)), 0.75)))
         assert found[0] == found[1], n
@@ -263,7 +268,7 @@ def test_choices_in_proportion_to_weights(shape):
     w[..., -1] = 0.5 if shape[-1] == 1 else 0.0
     w[..., 0] += 0.25
     found = []
-    for function in (api.multinomial, api.multinomial.__wrapped__):
+    for function in (fb.multinomial, fb.multinomial.__wrapped__):
         fb.manual_seed(5)
         found.append(
             (bits(function(w, 50, True)), bits(function(w, num_samples=3, replacement=True)), fb.get_rng_state().tolist())

@@ -6,6 +6,8 @@ from .. import functional as F
 from .affine import register, start_as_identity
 from .module import Module
 
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
+
 
 class _NormBase(Module):
     """Parameters and running statistics of `num_features` channels."""

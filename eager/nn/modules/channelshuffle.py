@@ -3,6 +3,8 @@
 from .. import functional as F
 from .module import Module
 
+__all__ = ["ChannelShuffle"]
+
 
 class ChannelShuffle(Module):
     __constants__ = ["groups"]

@@ -11,6 +11,8 @@ from ...tensor import Tensor
 from ..parameter import Parameter
 from .module import Module
 
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
 
 def _absolute(index, length):
     index = operator.index(index)

@@ -11,6 +11,21 @@ from .lazy import LazyModuleMixin
 from .module import Module
 from .utils import _ntuple, _pair, _reverse_repeat_tuple, _single, _triple
 
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+]
+
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 _TUPLE = {1: _single, 2: _pair, 3: _triple}
 

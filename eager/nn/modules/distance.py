@@ -3,6 +3,8 @@
 from .. import functional as F
 from .module import Module
 
+__all__ = ["CosineSimilarity", "PairwiseDistance"]
+
 
 class PairwiseDistance(Module):
     __constants__ = ["norm", "eps", "keepdim"]

@@ -3,6 +3,8 @@
 from .. import functional as F
 from .module import Module
 
+__all__ = ["Fold", "Unfold"]
+
 
 class Unfold(Module):
     __constants__ = ["kernel_size", "dilation", "padding", "stride"]

@@ -5,6 +5,8 @@ import warnings
 from .. import functional as F
 from .batchnorm import _NormBase
 
+__all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+
 
 class _InstanceNorm(_NormBase):
     def __init__(

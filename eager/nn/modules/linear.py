@@ -12,6 +12,8 @@ from .affine import register_map, start_uniform
 from .lazy import LazyModuleMixin
 from .module import Module
 
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
+
 
 class Identity(Module):
     """Returns its input; takes any arguments and ignores them."""

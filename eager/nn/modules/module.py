@@ -40,6 +40,7 @@ from .hooks import (  # noqa: F401  (the registration functions are public under
     registered,
 )
 
+
 EXTRA_STATE = _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 

@@ -7,6 +7,8 @@ from ..parameter import Parameter
 from .affine import register, start_as_identity
 from .module import Module
 
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+
 
 def _shape(normalized_shape):
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)

@@ -3,6 +3,8 @@
 from .. import functional as F
 from .module import Module
 
+__all__ = ["PixelShuffle", "PixelUnshuffle"]
+
 
 class PixelShuffle(Module):
     __constants__ = ["upscale_factor"]

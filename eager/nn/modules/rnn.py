@@ -16,6 +16,8 @@ from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from .module import Module
 
+__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
+
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 

@@ -6,6 +6,8 @@ from .. import init
 from ..parameter import Parameter
 from .module import Module
 
+__all__ = ["Embedding", "EmbeddingBag"]
+
 
 def _options(module):
     defaults = dict(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False)

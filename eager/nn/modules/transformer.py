@@ -15,6 +15,8 @@ from .linear import Linear
 from .module import Module
 from .normalization import LayerNorm
 
+__all__ = ["Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer"]
+
 
 def _get_clones(module, n):
     return ModuleList([copy.deepcopy(module) for _ in range(n)])

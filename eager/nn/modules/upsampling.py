@@ -3,6 +3,8 @@
 from .. import functional as F
 from .module import Module
 
+__all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
+
 
 class Upsample(Module):
     __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
