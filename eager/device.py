@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+from typing import Any
 
 TYPES = ("cpu", "cuda", "meta", "mps", "xpu")
 
@@ -27,6 +28,9 @@ class device:
 
     __slots__ = ("type", "index", "_previous", "__weakref__")
     _known: dict = {}
+    type: str
+    index: int | Any  # None: no particular one
+    _previous: list[device]
 
     def __new__(cls, type="cpu", index=None):
         if isinstance(type, device):

@@ -1,11 +1,12 @@
 """torch.cuda.nvtx: marks for NVIDIA's profilers. Without a GPU nothing is recorded."""
 
 import contextlib
+from typing import Any
 
 from . import find_cupy
 
 
-def _marks():
+def _marks() -> Any:
     return find_cupy.cupy().cuda.nvtx if find_cupy.found()[0] is not None else None
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -200,6 +201,7 @@ def _nested(each, dtype):
 def _array_of_numbers(data, dtype):
     if isinstance(data, (SymInt, SymFloat)):
         raise Symbolic("tensor() of a symbolic number")
+    array: Any
     try:
         array = np.array(data)
     except ValueError:
@@ -535,7 +537,16 @@ def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False,
 
 
 def arange(
-    *args, start=0, end=None, step=1, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False
+    *args,
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    dtype=None,
+    device=None,
+    requires_grad=False,
+    out=None,
+    layout=None,
+    pin_memory=False,
 ):
     """arange(end), arange(start, end), arange(start, end, step)."""
     if len(args) == 1:
@@ -600,7 +611,17 @@ def _complex_type(dtype):
 
 
 def logspace(
-    start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False
+    start: Any,
+    end: Any,
+    steps,
+    base=10.0,
+    *,
+    dtype=None,
+    device=None,
+    requires_grad=False,
+    out=None,
+    layout=None,
+    pin_memory=False,
 ):
     inexact = isinstance(start, complex) or isinstance(end, complex)
     dtype = dtype_of(dtype, dtypes.default_complex() if inexact else dtypes.get_default_dtype())

@@ -1,6 +1,8 @@
 """Functions of elements under PyTorch's names and arguments."""
 
 import builtins
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -96,12 +98,17 @@ BINARY.update(
     bitwise_right_shift=a.right_shift,
 )
 
-FUNCTIONS = {name: unary(record, name) for name, record in UNARY.items()}
+FUNCTIONS: dict[str, Callable] = {name: unary(record, name) for name, record in UNARY.items()}
 FUNCTIONS.update((name, binary(record, name)) for name, record in BINARY.items())
 FUNCTIONS.update(
     (name, binary_of_tensors(BINARY[name], name)) for name in ("maximum", "minimum", "logical_and", "logical_or", "logical_xor")
 )
 globals().update(FUNCTIONS)
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
+
 _add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
 
 

@@ -5,6 +5,7 @@ the image weigh nothing; NaN lies outside, or at the beginning where positions a
 """
 
 import itertools
+from typing import Any
 
 from ...runtime import grid_sample as grids
 from ..op.op import composite, static, tensor
@@ -92,7 +93,7 @@ def _index(chosen, x, shape):
     return at.reshape(x.shape[0], 1, -1).expand(x.shape[0], x.shape[1], numel(shape))
 
 
-def _product(factors):
+def _product(factors) -> Any:
     out = None
     for f in factors:
         out = f if out is None else out * f

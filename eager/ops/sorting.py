@@ -96,7 +96,7 @@ sort.native(order.sort)
 
 @sort.calls
 def _(c, outs, x, dim, descending):
-    return order.sort_calls(c, *outs, x, dim, descending)
+    return order.sort_calls(c, outs[0], outs[1], x, dim, descending)
 
 
 @sort.grad("x")
@@ -141,7 +141,7 @@ def _(x, k, dim, largest, ordered):
 
 @topk.calls
 def _(c, outs, x, k, dim, largest, ordered):
-    return order.topk_calls(c, *outs, x, k, dim, largest)
+    return order.topk_calls(c, outs[0], outs[1], x, k, dim, largest)
 
 
 @topk.grad("x")

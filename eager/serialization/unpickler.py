@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import struct
 from collections import OrderedDict
+from typing import Any
 
 from ..tensor import Tensor
 from .names import CALLS, SAFE, added, name_of, normal
@@ -316,6 +317,7 @@ class Machine:
 
     @op(pickle.NEWOBJ)
     def newobj(self):
+        cls: Any
         arguments, cls = self.pop(), self.pop()
         check(type(arguments) is tuple and isinstance(cls, type), "a class and a tuple were expected")
         if cls is OrderedDict and not arguments:

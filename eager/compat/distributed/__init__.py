@@ -5,6 +5,7 @@
 """
 
 import enum
+from typing import Any
 
 from .. import missing
 
@@ -15,7 +16,8 @@ class ReduceOp(enum.Enum):
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
 
 
-ReduceOp.RedOpType = ReduceOp
+_reduction: Any = ReduceOp
+_reduction.RedOpType = ReduceOp
 
 
 class ProcessGroup:
@@ -41,7 +43,7 @@ class Work:
 class group:
     """`group.WORLD`: None until the group exists."""
 
-    WORLD = None
+    WORLD: ProcessGroup | None = None
 
 
 GroupMember = group
