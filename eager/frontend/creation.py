@@ -623,7 +623,8 @@ def logspace(
     layout=None,
     pin_memory=False,
 ):
-    inexact = isinstance(start, complex) or isinstance(end, complex)
+    ends: Any = (start, end)
+    inexact = isinstance(ends[0], complex) or isinstance(ends[1], complex)
     dtype = dtype_of(dtype, dtypes.default_complex() if inexact else dtypes.get_default_dtype())
     if dtype.category < 2 and steps != 1:
         start, end = int(start), int(end)  # the ends have the type of the result, what lies between has not

@@ -72,8 +72,9 @@ class UninitializedTensorMixin(_Unsized):
 
     def materialize(self, shape, device=None, dtype=None):
         """Uninitialised memory of these sizes; the tensor object stays the same."""
-        set_data(self, empty(tuple(shape), dtype or self.dtype, device or self.device))
-        self.__class__ = self.cls_to_become
+        t: Any = self
+        set_data(t, empty(tuple(shape), dtype or t.dtype, device or t.device))
+        t.__class__ = self.cls_to_become
 
     def _no_sizes(self, *args, **kwargs):
         raise RuntimeError(_UNKNOWN)
@@ -89,7 +90,8 @@ class UninitializedTensorMixin(_Unsized):
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
-            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+            kind: Any = type(self)
+            memo[id(self)] = kind(self.requires_grad, self.device, self.dtype)
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):

@@ -87,7 +87,7 @@ def _reads(x, grid, mode, padding, align):
 
 def _index(chosen, x, shape):
     """The flat indices of one tap per dim, for every channel: (N, C, points)."""
-    at = None
+    at: Any = None
     for (index, *_), m in zip(chosen, tuple(x.shape)[2:]):
         at = index if at is None else at * m + index
     return at.reshape(x.shape[0], 1, -1).expand(x.shape[0], x.shape[1], numel(shape))

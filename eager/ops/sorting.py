@@ -82,7 +82,11 @@ def _argsort(x, dim, descending):
     return np.argsort(keys, axis=dim, kind="stable")
 
 
-@extern(template="order", outputs=_VALUES, meta=lambda x, dim, descending: (tuple(x.shape), _like(x, tuple(x.shape))))
+def _sorted_sizes(x, dim, descending):
+    return tuple(x.shape), _like(x, tuple(x.shape))
+
+
+@extern(template="order", outputs=_VALUES, meta=_sorted_sizes)
 def sort(x, dim: static, descending=False):
     """Stable. (values, positions), row-major."""
     if x.ndim == 0:

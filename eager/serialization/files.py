@@ -220,7 +220,7 @@ class Storages:
 
     def __init__(self, archive: Reader, map_location):
         self.archive, self.known = archive, {}
-        self.restore: Callable[..., UntypedStorage] = restorer(map_location)
+        self.restore: Callable[..., Any] = restorer(map_location)
         self.only_meta = str(map_location) == "meta"
         self.touched = callable(map_location)  # by the user, who may write to it
         order = archive.read("byteorder").tobytes().decode("ascii", "replace") if "byteorder" in archive else "little"

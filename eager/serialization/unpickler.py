@@ -317,13 +317,13 @@ class Machine:
 
     @op(pickle.NEWOBJ)
     def newobj(self):
-        cls: Any
         arguments, cls = self.pop(), self.pop()
         check(type(arguments) is tuple and isinstance(cls, type), "a class and a tuple were expected")
         if cls is OrderedDict and not arguments:
             self.push(OrderedDict())
         elif is_added(cls):
-            self.push(self.made(cls.__new__(cls, *arguments)))
+            kind: Any = cls
+            self.push(self.made(kind.__new__(kind, *arguments)))
         else:
             raise UnpicklingError(f"Trying to instantiate unrecognized class {cls!r:.200}")
 

@@ -248,7 +248,8 @@ class Module:
             buffers[name] = registered(_global_buffer_registration_hooks, self, name, value)
         else:
             self.__dict__.pop(name, None)
-            self.register_buffer(name, value, value.persistent)
+            buffer: Any = value
+            self.register_buffer(name, buffer, buffer.persistent)
 
     def __delattr__(self, name):
         fields = self.__dict__

@@ -190,11 +190,12 @@ class _Amount(BasePruningMethod):
         return self.amount
 
 
-def _check_amount(amount: Any):
+def _check_amount(amount):
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     whole = isinstance(amount, numbers.Integral)
-    if (whole and amount < 0) or (not whole and not 0 <= amount <= 1):
+    n: Any = amount
+    if (whole and n < 0) or (not whole and not 0 <= n <= 1):
         raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 

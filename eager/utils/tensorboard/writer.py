@@ -142,8 +142,16 @@ class SummaryWriter:
     ):
         if weights is not None:
             raise RuntimeError("SummaryWriter.add_pr_curve_raw: weights is not supported: the counts hold them already")
-        counts = true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts
-        content = messages.pr_curve_raw(tag, *map(numpy_of, counts), numpy_of(precision), numpy_of(recall), num_thresholds)
+        content = messages.pr_curve_raw(
+            tag,
+            numpy_of(true_positive_counts),
+            numpy_of(false_positive_counts),
+            numpy_of(true_negative_counts),
+            numpy_of(false_negative_counts),
+            numpy_of(precision),
+            numpy_of(recall),
+            num_thresholds,
+        )
         self._add(content, global_step, walltime)
 
     # -- pictures, sound, text
