@@ -15,7 +15,6 @@ import tempfile
 import urllib.parse
 import urllib.request
 from urllib.parse import urlparse as urlparse
-from typing import Any
 
 from . import missing
 
@@ -78,7 +77,8 @@ def _entrypoints(repo_or_dir, source):
     path = os.path.join(os.path.expanduser(repo_or_dir), "hubconf.py")
     if not os.path.exists(path):
         raise FileNotFoundError(f"torch.hub: {path} does not exist")
-    spec: Any = importlib.util.spec_from_file_location("hubconf", path)
+    spec = importlib.util.spec_from_file_location("hubconf", path)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, os.path.dirname(path))
     try:

@@ -1,12 +1,11 @@
 """torch.cuda.nvtx: marks for NVIDIA's profilers. Without a GPU nothing is recorded."""
 
 import contextlib
-from typing import Any
 
 from . import find_cupy
 
 
-def _marks() -> Any:
+def _marks():
     return find_cupy.cupy().cuda.nvtx if find_cupy.found()[0] is not None else None
 
 
@@ -27,8 +26,9 @@ def range_pop() -> int:
 
 
 def mark(msg) -> None:
-    if _marks() is not None:
-        _marks().Mark(str(msg))
+    marks = _marks()
+    if marks is not None:
+        marks.Mark(str(msg))
 
 
 @contextlib.contextmanager

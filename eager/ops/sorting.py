@@ -122,7 +122,11 @@ sort.samples(
 )
 
 
-@extern(template="order", outputs=_VALUES, meta=lambda x, k, dim, largest, ordered: (_cut(x, k, dim), _like(x, _cut(x, k, dim))))
+def _first_sizes(x, k, dim, largest, ordered):
+    return _cut(x, k, dim), _like(x, _cut(x, k, dim))
+
+
+@extern(template="order", outputs=_VALUES, meta=_first_sizes)
 def topk(x, k: size, dim: static, largest=True, ordered=True):
     """The k largest (or smallest) along dim, in order."""
     if x.ndim == 0:

@@ -5,7 +5,6 @@
 """
 
 import enum
-from typing import Any
 
 from .. import missing
 
@@ -16,8 +15,8 @@ class ReduceOp(enum.Enum):
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
 
 
-_reduction: Any = ReduceOp
-_reduction.RedOpType = ReduceOp
+for _name in ("RedOpType",):  # the class's older name
+    setattr(ReduceOp, _name, ReduceOp)
 
 
 class ProcessGroup:
