@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
+from typing import Any, NoReturn
 
 from . import _call
 from .op.gradient import Meta
@@ -27,6 +28,7 @@ class SavedOutput:
     """
 
     __slots__ = ("ref", "array", "dtype", "device", "storage", "geometry")
+    geometry: Any
 
     def __init__(self, t: Tensor):
         self.ref, self.array, self.dtype, self.device, self.storage = (weakref.ref(t), t._array, t._dtype, t._device, t._storage)
@@ -59,11 +61,18 @@ class Node:
     """
 
     __slots__ = ("op", "args", "versions", "edges", "metas", "outs", "sequence", "__weakref__", "__dict__")
-    hooks = stack = None  # rarely set: NodeHooks; where the call was recorded (anomaly mode)
+    op: Any
+    args: Any  # a tuple; None once released
+    versions: Any
+    edges: Any
+    metas: tuple
+    outs: Any
+    hooks: NodeHooks | None = None  # rarely set
+    stack: Any = None  # ditto: where the call was recorded (anomaly mode)
     packed = released = False
     always = False  # runs even if no gradient reached it
     joined = False  # stands for several nodes: a hook of an output that no gradient reached is not called
-    final = None  # for nodes that ask: whether the run about to come is the last
+    final: bool | None = None  # for nodes that ask: whether the run about to come is the last
 
     def __init__(self, op, args, versions, edges, metas):
         self.op, self.args, self.versions, self.edges, self.metas = op, args, versions, edges, metas
@@ -109,7 +118,7 @@ class Node:
             for p, r, edge in zip(params, results, self.edges)
         ]
 
-    def make_hooks(self):
+    def make_hooks(self) -> NodeHooks:
         if self.hooks is None:
             self.hooks = NodeHooks()
         return self.hooks
@@ -139,7 +148,8 @@ class Node:
         if op is not None:
             name = name[len("_saved_") :]
             tensors = [p.name for p in op.params if p.is_tensor]
-            name = dict(zip(("self", "other"), tensors)).get(name, name)
+            faces: dict[str, str] = dict(zip(("self", "other"), tensors))
+            name = faces.get(name, name)
             for k, p in enumerate(op.params):
                 if p.name == name:
                     saved = self.saved_args()[k]
@@ -179,7 +189,7 @@ class Node:
                 return tuple([unpacked(a) for a in args])
         return args
 
-    def saved_outs(self):
+    def saved_outs(self) -> Any:
         if self.outs is None:
             return None
         found = []
@@ -209,7 +219,7 @@ class Node:
             self.args = self.outs = None
 
 
-def raise_released():
+def raise_released() -> NoReturn:
     raise RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have "
         "already been freed). Saved intermediate values of the graph are freed when you call .backward() "
@@ -224,6 +234,7 @@ class NodeHooks:
     """
 
     __slots__ = ("tensor", "retain", "pre", "accumulated", "post", "node", "__weakref__")
+    node: weakref.ref | None
 
     def __init__(self):
         self.tensor, self.retain, self.node = {}, {}, None
@@ -241,7 +252,7 @@ class AccumulateGrad(Node):
     leaf."""
 
     __slots__ = ("variable",)
-    next_functions = ()
+    next_functions = property(lambda self: ())
     edges = ()
 
     def __new__(cls, variable: Tensor):
@@ -281,6 +292,7 @@ class Packed:
     graph, which what comes back is given. `own`: the number of the output of the node itself that was saved."""
 
     __slots__ = ("value", "unpacker", "edge", "own")
+    edge: tuple[Any, Any] | None
 
     def __init__(self, t: Tensor, packer, own: int | None = None):
         self.edge = None if own is not None else edge_of(t)
@@ -298,7 +310,7 @@ class Packed:
             )
         self.unpacker = packer[1]
 
-    def unpack(self, node=None) -> Tensor:
+    def unpack(self, node: Any = None) -> Tensor:
         found = self.unpacker(self.value)
         if not isinstance(found, Tensor):
             raise TypeError(
@@ -393,7 +405,7 @@ def type_text(dtype) -> str:
 # -- recording
 
 
-def edge_of(t: Tensor):
+def edge_of(t: Tensor) -> tuple[Any, int] | None:
     """Where the gradient of this input goes: (node, output number), (leaf, 0), or None."""
     if t._grad_fn is not None:
         return t._grad_fn, t._output_nr
@@ -445,9 +457,10 @@ def _plan(op, mask):
     return params, tuple(sorted(outs)), bool(formulas)
 
 
-def save_args(op, args, wanted) -> tuple:
+def save_args(op, args, wanted) -> tuple[tuple, tuple | None]:
     """(saved arguments, versions or None): tensors that no formula names are dropped."""
-    saved, versions = list(args), None
+    saved: list[Any] = list(args)
+    versions: list[Any] | None = None
     for k, code in enumerate(op.codes):
         a = saved[k]
         if code == 0 or a is None or (code == 1 and not isinstance(a, Tensor)):
@@ -657,7 +670,7 @@ def rebase(target: Tensor, node: Node) -> None:
         if node is not None:
             put = Node(op.put, (None, None, *args), None, (parent_edge, edge) + (None,) * len(args), metas_of((parent,)))
             edge = (put, 0)
-    give_history(base, *edge)
+    give_history(base, edge[0], edge[1])
     refresh_views(base, target if not chain else None)
 
 

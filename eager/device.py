@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+from typing import Any
 
 TYPES = ("cpu", "cuda", "meta", "mps", "xpu")
 
@@ -27,15 +28,18 @@ class device:
 
     __slots__ = ("type", "index", "_previous", "__weakref__")
     _known: dict = {}
+    type: str
+    index: int | Any  # None: no particular one
+    _previous: list[device]
 
-    def __new__(cls, type="cpu", index=None):
+    def __new__(cls, type: Any = "cpu", index: int | None = None) -> device:
         if isinstance(type, device):
             return type
         found = cls._known.get((type, index))
         return found if found is not None else cls._make(type, index)
 
     @classmethod
-    def _make(cls, type, index):
+    def _make(cls, type: Any, index: Any) -> device:
         if index is not None and (isinstance(index, bool) or not isinstance(index, int)):
             raise TypeError(f"device(): argument 'index' (position 2) must be int, not {index.__class__.__name__}")
         if index is not None and index < 0:

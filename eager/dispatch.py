@@ -7,6 +7,7 @@ tensors have a path of their own in C++ (`fast_map`), which comes here for all t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def called(op: Op, args: tuple):
     return execute(op, args)
 
 
-def execute(op: Op, args: tuple):
+def execute(op: Op, args: tuple) -> Any:
     """Run an op here and now, whatever modes are active."""
     if op.mutates:
         return execute_mutating(op, args)
@@ -251,7 +252,8 @@ def execute_inplace(op: Op, args: tuple):
     if spec is not None:
         check_target(op, target, spec)
     check_overlap(op, target, args)
-    edges = saved = None
+    edges, kept = None, ()
+    saved = (None, None)
     if needs:
         edges = edges_of(pure, args)
         wanted, kept, any_formula = plan(pure, edges)
@@ -372,7 +374,7 @@ _TYPE_NAMES = {
 }
 
 
-def type_name(d) -> str:
+def type_name(d: dtypes.dtype) -> str:
     return _TYPE_NAMES.get(d.name, d.name)
 
 
@@ -661,7 +663,7 @@ def spelled(name: str, function) -> Any:
     return _dressed(_call.spelling(name, function), function)
 
 
-def small(name: str, function, op: Op | None = None, pair=None) -> Any:
+def small(name: str, function, op: Op | Callable | tuple | None = None, pair=None) -> Any:
     """A public function with a native path for small tensors in plain memory. `op`: the record behind it; `pair`: the
     named tuple of two results."""
     return _dressed(_call.small(name, function, op, pair), function)

@@ -8,6 +8,7 @@ is changed before and after.
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
 
@@ -116,7 +117,7 @@ def writeable(array: np.ndarray) -> np.ndarray:
         return array
     start = array.__array_interface__["data"][0]
     span = sum((n - 1) * step for n, step in zip(array.shape, array.strides)) + array.itemsize
-    block = (ctypes.c_char * span).from_address(start)
+    block: Any = (ctypes.c_char * span).from_address(start)
     block.owner = array
     return np.ndarray(array.shape, array.dtype, block, 0, array.strides)
 

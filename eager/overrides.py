@@ -14,7 +14,7 @@ from .error_messages import complaint
 from .op.op import OPS
 from .sizes import Size
 from .state import state
-from .tensor import Tensor
+from .tensor import Tensor, install_methods
 
 PROCEED = object()  # the answer to calls that no handler takes part in
 TOLD = "__name__", "__qualname__", "__module__", "__doc__", "numpy_names", "missing"  # of a public function, from its own
@@ -66,7 +66,7 @@ def publish_methods(names) -> None:
         own = vars(Tensor).get(name)
         if name in _UNASKED or not callable(own) or isinstance(own, (type, staticmethod, classmethod)):
             continue
-        face = vars(Tensor).get(_FACES.get(name))
+        face = vars(Tensor).get(_FACES.get(name, ""))
         made = public(own, Tensor.__module__, f"Tensor.{name}", face)
         if name.startswith("__"):
             made.__name__ = name
@@ -350,8 +350,12 @@ def asked_property(own: property) -> property:
     return property(get, put, own.fdel)
 
 
-Tensor.__torch_function__ = classmethod(default_handler)
-Tensor.__init_subclass__ = classmethod(lambda cls, **kwargs: set_handlers(cls))
-Tensor.as_subclass = as_subclass
-Tensor._make_subclass = staticmethod(make_subclass)
+install_methods(
+    {
+        "__torch_function__": classmethod(default_handler),
+        "__init_subclass__": classmethod(lambda cls, **kwargs: set_handlers(cls)),
+        "as_subclass": as_subclass,
+        "_make_subclass": staticmethod(make_subclass),
+    }
+)
 _call.answers(ask, PROCEED, disabled, complaint)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+from typing import Any
 
 import numpy as np
 
@@ -225,7 +226,7 @@ class Runtime:
                 t._array, t._storage = value._array, None
 
 
-def on_host(a):
+def on_host(a) -> Any:
     """An argument with device tensors copied to the host."""
     if isinstance(a, Tensor):
         return a if a._array is not None else Tensor._from_array(a._storage.runtime.read(a), a._dtype)
@@ -243,11 +244,9 @@ def answered(what: str, t: Tensor, *more):
 def placed(found, place: device):
     """Tensors of the host (and tuples of them) on a device."""
     if isinstance(found, tuple):
-        return (
-            type(found)._make(placed(f, place) for f in found)
-            if hasattr(found, "_make")
-            else tuple(placed(f, place) for f in found)
-        )
+        kind: Any = type(found)
+        parts = (placed(f, place) for f in found)
+        return kind._make(parts) if hasattr(found, "_make") else tuple(parts)
     return OPS["transfer"](found, place) if isinstance(found, Tensor) and found._device is cpu else found
 
 

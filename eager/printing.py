@@ -5,6 +5,7 @@ summarised beyond 1000 elements.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -130,7 +131,7 @@ class Form:
 class ComplexForm:
     """Two numbers, the second with its sign and a j."""
 
-    def __init__(self, array: np.ndarray):
+    def __init__(self, array: Any):
         self.real, self.imaginary = Form(array.real, dtypes.float32), Form(array.imag, dtypes.float32)
         self.width = self.real.width + self.imaginary.width + 1
 

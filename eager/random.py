@@ -26,7 +26,7 @@ _STATE = struct.Struct("<QQ")
 class Generator:
     """A seed and the next ordinal."""
 
-    def __init__(self, device="cpu"):
+    def __init__(self, device: devices.device | str | int = "cpu"):
         self._device = devices.device(device)
         if self._device.type != "cpu" and not devices.usable(self._device.type) or self._device.type == "meta":
             raise RuntimeError(f"Generator(): there is no generator for {self._device}: no such device can be used here")

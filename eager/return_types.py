@@ -5,6 +5,7 @@ one, as named tuples do.
 """
 
 from collections import namedtuple
+from typing import TYPE_CHECKING, Any
 
 FIELDS = {
     **dict.fromkeys("max min cummax cummin sort topk kthvalue median nanmedian mode".split(), "values indices"),
@@ -44,6 +45,10 @@ def _made(name, fields):
 
 globals().update({name: _made(name, fields) for name, fields in FIELDS.items()})
 __all__ = list(FIELDS)
+
+if TYPE_CHECKING:  # the classes
+
+    def __getattr__(name: str) -> Any: ...
 
 
 def __dir__():

@@ -7,12 +7,23 @@ sizes and never converts one without need: `int()`, `hash()` and a branch on a s
 from __future__ import annotations
 
 import operator
+from typing import TYPE_CHECKING, Any
 
 
 class SymInt:
     """An integer that is not fixed while a program is captured."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:  # the shape environment's class has them
+
+        def _binary(self, other: Any, /) -> Any: ...
+        def __float__(self) -> float: ...
+        def __int__(self) -> int: ...
+        def __index__(self) -> int: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _binary
+        __mod__ = __rmod__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __lt__ = __le__ = __gt__ = __ge__ = _binary
 
     def as_size(self):
         """The size of a dimension that it is: itself where that is 2 or more, else the int that it is here."""
@@ -60,7 +71,7 @@ class Size(tuple):
 
     __rmul__ = __mul__
 
-    def __getitem__(self, key):
+    def __getitem__(self, key) -> Any:
         item = tuple.__getitem__(self, key)
         return tuple.__new__(Size, item) if type(key) is slice else item
 

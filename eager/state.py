@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +25,19 @@ class State(threading.local):
     grad = True
     inference = False
     modes: tuple = ()
-    autocast = casting = None
+    autocast: Callable | None = None
+    casting: Any = None
     special = False
-    packer = None
-    anomaly = None
+    packer: Any = None
+    anomaly: Callable | None = None
     fake = False
-    unasked = None  # whose `__torch_function__` goes unasked (overrides.py)
+    unasked: Any = None  # whose `__torch_function__` goes unasked (overrides.py)
     function_modes: tuple = ()  # stack, top last
-    task = node = no_packer = None
+    task: Any = None
+    node: Any = None
+    no_packer: str | None = None
     check_nan = True
+    quick: Callable | None
 
     def __init__(self):
         self.run = contextvars.Context().run

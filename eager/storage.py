@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,8 +41,18 @@ class UntypedStorage:
         "lent",
         "__weakref__",
     )
+    bytes: np.ndarray | Any
+    count: Any  # a symbolic int, of a traced program's
+    device: devices.device
+    shared: SharedFile | Any  # None while the memory is of this process alone
+    views: list | None
     is_sparse = is_sparse_csr = False
-    runtime = None  # of the device whose memory it is (plugin.py)
+    runtime: Any = None  # of the device whose memory it is (plugin.py)
+
+    if TYPE_CHECKING:  # what only the storages of devices have
+        block: Any
+        get: Any
+        put: Any
 
     def __init__(self, flat: np.ndarray | None = _EMPTY, count=0, device=None, foreign: bool = False):
         if flat is not None and type(flat) is not np.ndarray:

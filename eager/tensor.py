@@ -8,6 +8,7 @@ The first five slots are read by C++ at fixed offsets. Operations are not here: 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,8 +32,8 @@ class View(NamedTuple):
     """How a tensor views another: by which record and arguments (after the tensor). `how`: what forbids recorded writes
     through it: made under "no_grad" or in "inference" mode, or as one of "multiple" outputs."""
 
-    parent: Tensor
-    op: object
+    parent: Tensor | Any  # None at the end of a chain of views
+    op: Any
     args: tuple
     how: str | None = None
 
@@ -62,9 +63,36 @@ class Tensor:
         "__dict__",
     )
 
+    _array: Any  # np.ndarray; None of a fake
+    _dtype: dtypes.dtype
+    _device: devices.device
+    _requires_grad: bool
+    _grad_fn: Any  # Node | None
+    _storage: Storage | Any
+    _view: View | None
+    _geometry: Any
+    _output_nr: int
+
     if TYPE_CHECKING:  # the methods of `api.py`'s list are put on the class when that module is imported
 
         def __getattr__(self, name: str) -> Any: ...
+
+        def __getitem__(self, key: Any, /) -> Any: ...
+        def __setitem__(self, key: Any, value: Any, /) -> None: ...
+        def __iter__(self) -> Iterator[Any]: ...
+        def __reversed__(self) -> Any: ...
+        def __contains__(self, value: Any, /) -> bool: ...
+        def _binary(self, other: Any, /) -> Any: ...
+        def _unary(self) -> Any: ...
+
+        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _binary
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = _binary
+        __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = __ipow__ = _binary
+        __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _binary
+        __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _binary
+        __iand__ = __ior__ = __ixor__ = __ilshift__ = __irshift__ = _binary
+        __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _binary
+        __neg__ = __pos__ = __abs__ = __invert__ = _unary
 
     # -- construction
 
@@ -549,7 +577,8 @@ def _deepcopy(self, memo):
         )
     storage = copied(self._ensure_storage(), memo)
     if self._array is None:
-        new = fake_tensor(*self._geometry[:2], self._dtype, self._device, storage=storage, offset=self._geometry[2])
+        sizes, strides, offset = self._geometry
+        new = fake_tensor(sizes, strides, self._dtype, self._device, storage=storage, offset=offset)
         new.__class__ = type(self)
     else:
         new = Tensor._over(storage, self._dtype, self._sizes, self._strides, self.storage_offset(), type(self))

@@ -6,6 +6,8 @@ name when they tell the type of a tensor's storage.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from . import dtypes
@@ -15,6 +17,8 @@ from .tensor import install_methods
 
 class TypedStorage:
     """`TypedStorage(n, dtype=)`, `TypedStorage(values, dtype=)`, or `wrap_storage=` an UntypedStorage (shared)."""
+
+    _dtype: dtypes.dtype  # of the old names' classes
 
     def __init__(self, data=None, *, wrap_storage=None, dtype=None, device=None, _internal=False):
         self.dtype = dtype or getattr(type(self), "_dtype", None) or dtypes.get_default_dtype()
@@ -141,7 +145,7 @@ class TypedStorage:
     def from_buffer(cls, buffer, byte_order="native", *, count=-1, offset=0, dtype=None, device=None) -> TypedStorage:
         """A copy of a buffer's elements; `byte_order` is "native", "little" or "big"."""
         d = dtype or cls._dtype
-        order = {"native": "=", "little": "<", "big": ">"}[byte_order]
+        order: Any = {"native": "=", "little": "<", "big": ">"}[byte_order]
         values = np.frombuffer(buffer, d.numpy if d.itemsize == 1 else d.numpy.newbyteorder(order), count, offset)
         return cls(values, dtype=d)
 
@@ -197,7 +201,7 @@ _OLD_NAMES = {
     "ComplexDouble": "complex128",
     "ComplexFloat": "complex64",
 }
-LEGACY = {
+LEGACY: dict[str, type[TypedStorage]] = {
     f"{old}Storage": type(f"{old}Storage", (TypedStorage,), {"_dtype": dtypes.BY_NAME[name], "__module__": __name__})
     for old, name in _OLD_NAMES.items()
 }

@@ -7,6 +7,7 @@ after a bad one. Made for a device type without a runtime here, it warns and is 
 import enum
 import warnings
 from collections import defaultdict
+from typing import Any
 
 from .. import api, device as devices
 from ..autograd import no_grad
@@ -40,7 +41,8 @@ class GradScaler:
                 raise AssertionError("The backoff factor must be < 1.0.")
         self._init_scale, self._growth_factor, self._backoff_factor = init_scale, growth_factor, backoff_factor
         self._growth_interval, self._init_growth_tracker = growth_interval, 0
-        self._scale = self._growth_tracker = None
+        self._scale: Any = None  # tensors from the first use on
+        self._growth_tracker: Any = None
         self._per_optimizer_states = defaultdict(_fresh)
 
     def _start(self):

@@ -9,6 +9,7 @@ traced itself. What hooks see and may change is in `hooks.py`.
 from __future__ import annotations
 
 import sys
+from typing import Any
 from types import MappingProxyType
 
 from .. import _call
@@ -38,9 +39,10 @@ class Task(_call.Task):
 
     retain = create_graph = False
     accumulate = whole = True
-    wanted = captured = MappingProxyType({})
-    callbacks: tuple | list = ()
-    needed = None
+    wanted: Any = MappingProxyType({})
+    captured: Any = wanted
+    callbacks: Any = ()
+    needed: set | None = None
 
     def __init__(self, roots, inputs, retain: bool, create_graph: bool, accumulate: bool):
         self.retain, self.create_graph, self.accumulate = retain, create_graph, accumulate

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from typing import Any
 
 from .. import _call
 from ..op.gradient import Meta
@@ -71,7 +72,7 @@ class FunctionCtx:
     """What the methods of a Function get as `ctx`: users put attributes of any name on it."""
 
     _node = staticmethod(lambda: None)  # a weak reference to the node, once there is one
-    _saved = None
+    _saved: Any = None
     _released = False
 
     def __init__(self, needs_input_grad=()):
@@ -125,7 +126,7 @@ class FunctionNode(Node):
     """The node of one call of a custom function; each Function has a subclass of its own. What it lacks it looks up in
     the call's `ctx`."""
 
-    function = None
+    function: Any = None
     always = True
 
     def __init__(self, ctx, edges, at):
@@ -387,6 +388,10 @@ class AttachedNode(Node):
     `apply`."""
 
     __slots__ = ("backward_fn", "label", "with_saved", "saved", "final", "facts", "done")
+    backward_fn: Any
+    saved: SavedList | None
+    facts: Any
+    final: bool
     joined = True
     kept = False  # steps of other outputs may still read what was saved
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...runtime import locks
 from ..hook_handle import RemovableHandle
 from ..autograd_node import AccumulateGrad, Node, edge_of
@@ -27,7 +29,9 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """(node, output number) where the gradient of `tensor` arrives."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    target, number = edge_of(tensor)
+    edge = edge_of(tensor)
+    assert edge is not None
+    target, number = edge
     return GradientEdge(AccumulateGrad(target) if isinstance(target, Tensor) else target, number)
 
 
@@ -70,6 +74,8 @@ def register_multi_grad_hook(tensors, fn, *, mode: str = "all") -> RemovableHand
 
 
 class _Any:
+    run: Any  # the engine's, that is under way
+
     def __init__(self, fn):
         self.fn, self.run, self.lock = fn, None, locks.fresh()
 
@@ -86,6 +92,9 @@ class _Any:
 
 class _All:
     """Counts the gradients that have arrived in one run of the engine against those that it will compute."""
+
+    edges: list[Any]
+    run: Any
 
     def __init__(self, tensors, fn):
         self.fn, self.edges = fn, [edge_of(t) for t in tensors]

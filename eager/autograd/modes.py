@@ -18,9 +18,10 @@ from .anomaly import present_stack
 class _Manager:
     """A context manager that can decorate functions and generator functions."""
 
-    def __call__(self, function):
+    def __call__(self, function: Any) -> Any:
         if inspect.isclass(function):
-            function.__init__ = self(function.__init__)
+            made: Any = function
+            made.__init__ = self(made.__init__)
             return function
         if inspect.isgeneratorfunction(function):
             return self._generator(function)
@@ -48,12 +49,13 @@ class _Manager:
 
         return inside
 
-    def clone(self):
+    def clone(self) -> Any:
         return type(self)()
 
 
 class _GradMode(_Manager):
     mode = False
+    prev: bool | Any
 
     def __new__(cls, function=None) -> Any:
         self = object.__new__(cls)
@@ -104,6 +106,9 @@ class set_grad_enabled(_Manager):
 
 class inference_mode(_Manager):
     """Calls inside are not recorded; `inference_mode(False)` records them, whatever surrounds it."""
+
+    mode: bool
+    prev: Any
 
     def __new__(cls, mode=True) -> Any:
         self = object.__new__(cls)

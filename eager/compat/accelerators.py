@@ -1,13 +1,14 @@
 """torch.mps, torch.xpu, torch.accelerator, torch.mtia: devices that do not exist here; the questions have answers."""
 
 import types
+from typing import Any
 
 from ..amp import cpu as cpu_amp
 from . import missing
 
 
 def _absent(name):
-    module = types.ModuleType(f"flambeau.{name}", f"torch.{name}: no such device here.")
+    module: Any = types.ModuleType(f"flambeau.{name}", f"torch.{name}: no such device here.")
     module.is_available = lambda: False
     module.device_count = lambda: 0
     module.is_initialized = lambda: False

@@ -6,6 +6,7 @@ then, in the thread that set it (at once if it is set already).
 
 import threading
 import warnings
+from typing import Any
 
 
 class Future:
@@ -13,7 +14,8 @@ class Future:
 
     def __init__(self, *, devices=None):
         self._changed, self._done = threading.Condition(), False
-        self._value = self._error = None
+        self._value: Any = None
+        self._error = None
         self._callbacks = []
 
     def done(self):

@@ -78,6 +78,7 @@ def _entrypoints(repo_or_dir, source):
     if not os.path.exists(path):
         raise FileNotFoundError(f"torch.hub: {path} does not exist")
     spec = importlib.util.spec_from_file_location("hubconf", path)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, os.path.dirname(path))
     try:

@@ -33,7 +33,7 @@ class TorchVersion(str):
     __hash__ = str.__hash__
 
 
-def _key(version):
+def _key(version) -> tuple[tuple, tuple, str]:
     """Numbers without zeros at the end, then the stage before the release (a release comes last)."""
     text = ".".join(map(str, version)) if isinstance(version, (tuple, list)) else str(version)
     found = _PARTS.match(text.strip().removeprefix("v").partition("+")[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import types
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def on_device(*values) -> bool:
 class Ufunc:
     """One of cupy's ufuncs with the methods of numpy's."""
 
-    def __init__(self, name, reduce=None):
+    def __init__(self, name, reduce: Any = None):
         self.name, self.__name__, self._reduce = name, name, reduce
 
     def __call__(self, *args, **kw):

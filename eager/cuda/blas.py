@@ -8,6 +8,7 @@ only where `float32_matmul_precision` allows it. Integers take cupy's kernel.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def operand(x, batch):
     if x.shape[:-2] != batch and any(n != 1 for n in x.shape[:-2]):
         x = cupy().broadcast_to(x, (*batch, *x.shape[-2:]))
     step = batch_step(x)
-    lead = None if step is None else leading(x)
+    lead: Any = None if step is None else leading(x)
     if lead is None:
         x = cupy().ascontiguousarray(x)
         step, lead = batch_step(x), leading(x)

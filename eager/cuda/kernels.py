@@ -7,6 +7,8 @@ own (`special_kernels.py`), externs and a few others the copy of their numpy ker
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..op.loop_rules import Draw, argument, cast_results, computation, finish, operands
@@ -100,7 +102,7 @@ class WholeLoader:
         return self.array
 
 
-def loaders(op, args, kind=GridLoader) -> list:
+def loaders(op, args, kind: Callable = GridLoader) -> list:
     return [
         kind(a) if isinstance(a, Tensor) else tuple(map(kind, a)) if p.role == "tensors" and a is not None else number(a)
         for p, a in zip(op.params, args)
@@ -131,7 +133,7 @@ def run_reduce(op, args, outs):
     arrays = [a for p, a in zip(op.params, operand_arrays(op, args, compute)) if p.name not in ("dim", "keepdim")]
     value = cupy().broadcast_to(XP.asarray(op.fn(CUPY, *arrays)), tuple(args[0]._sizes))
     acc = combine(op.combine, value, dims)
-    return finish(op, CUPY, acc if len(acc) > 1 else acc[0], args)
+    return finish(op, CUPY, acc[0] if len(acc) == 1 else acc, args)
 
 
 def run_windows(op, args, outs):
@@ -140,7 +142,7 @@ def run_windows(op, args, outs):
     n, m = len(sizes), len(extents)
     value = op.loop(CUPY, grid(sizes, 0, m), grid(extents, n, 0), *loaders(op, args))
     acc = combine(op.combine, cupy().broadcast_to(value, sizes + extents), tuple(range(n, n + m)))
-    return finish(op, CUPY, acc if len(acc) > 1 else acc[0], args)
+    return finish(op, CUPY, acc[0] if len(acc) == 1 else acc, args)
 
 
 def run_scan(op, args, outs):

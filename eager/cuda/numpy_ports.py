@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import types
+from typing import Any
 
 import numpy as np
 
@@ -91,7 +92,7 @@ class _Module:
         return port(getattr(self._module, name))
 
 
-def port(value):
+def port(value) -> Any:
     """What stands on a GPU for a value that a kernel refers to."""
     instead = _INSTEAD.get(id(value))
     if instead is not None:

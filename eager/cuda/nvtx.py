@@ -26,8 +26,9 @@ def range_pop() -> int:
 
 
 def mark(msg) -> None:
-    if _marks() is not None:
-        _marks().Mark(str(msg))
+    marks = _marks()
+    if marks is not None:
+        marks.Mark(str(msg))
 
 
 @contextlib.contextmanager

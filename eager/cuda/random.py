@@ -5,6 +5,7 @@ In: seeds and states. Out: the state of the default generator, under the names o
 
 from __future__ import annotations
 
+
 from ..random import default_generator
 from .gpus import device_count, is_available
 
@@ -30,7 +31,7 @@ def initial_seed() -> int:
     return default_generator.initial_seed()
 
 
-def get_rng_state(device="cuda"):
+def get_rng_state(device: object = "cuda"):
     return default_generator.get_state()
 
 

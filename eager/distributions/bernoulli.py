@@ -5,11 +5,11 @@ from ..autograd import no_grad
 from ..sizes import Size
 from ..tensor import Tensor
 from . import constraints
-from .distribution import ExponentialFamily
+from .distribution import Distribution, ExponentialFamily
 from .utils import broadcast_all, lazy_property, log_softplus, logits_to_probs, probs_to_logits
 
 
-class ProbsOrLogits:
+class ProbsOrLogits(Distribution):
     """`probs` or `logits`, the other one computed when it is asked for."""
 
     _fl_binary = True

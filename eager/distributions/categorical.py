@@ -1,5 +1,7 @@
 """Categorical over 0 ... K-1: the last dim of probs or logits holds the K weights."""
 
+from typing import Any
+
 from .. import api
 from ..autograd import no_grad
 from ..sizes import Size
@@ -14,7 +16,7 @@ class Categorical(Distribution):
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
 
-    def __init__(self, probs=None, logits=None, validate_args=None):
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args=None):
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         given = probs if logits is None else logits
@@ -23,7 +25,7 @@ class Categorical(Distribution):
         if probs is not None:
             self.probs = probs / probs.sum(-1, keepdim=True)
         else:
-            self.logits = logits - logits.logsumexp(-1, keepdim=True)
+            self.logits = given - given.logsumexp(-1, keepdim=True)
         self._num_events = given.size(-1)
         super().__init__(given.shape[:-1], validate_args=validate_args)
 
@@ -84,6 +86,9 @@ class Categorical(Distribution):
 
 class OverCategories(Distribution):
     """What has a Categorical in `_categorical`, and one more parameter, whose name is `_fl_own`, that batches share."""
+
+    _fl_own: str
+    _categorical: Categorical
 
     def expand(self, batch_shape, _instance=None):
         new = super().expand(batch_shape, _instance)

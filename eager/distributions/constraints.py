@@ -1,5 +1,7 @@
 """Constraints: regions of values. `check(value)` tells element by element (or event by event) what lies inside."""
 
+from typing import Any
+
 from .. import api
 
 __all__ = [
@@ -265,7 +267,8 @@ class _Stack(_Cat):
         return api.stack([c.check(value.select(self.dim, i)) for i, c in enumerate(self.cseq)], self.dim)
 
 
-dependent, dependent_property = _Dependent(), _DependentProperty
+dependent = _Dependent()
+dependent_property: Any = _DependentProperty
 independent = _IndependentConstraint
 boolean, one_hot = _Boolean(), _OneHot()
 nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)

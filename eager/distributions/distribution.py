@@ -1,6 +1,7 @@
 """Distribution: batch and event shapes, validation of parameters and values, sampling without gradients."""
 
 import warnings
+from typing import Any
 
 from .. import api
 from ..autograd import no_grad
@@ -16,7 +17,8 @@ __all__ = ["Distribution", "ExponentialFamily"]
 class Distribution:
     """A subclass gives arg_constraints, support, `rsample` (or `sample`), `log_prob`, and moments."""
 
-    has_rsample = has_enumerate_support = False
+    has_rsample: Any = False
+    has_enumerate_support: Any = False
     _validate_args = __debug__
 
     @staticmethod
@@ -25,7 +27,7 @@ class Distribution:
             raise ValueError
         Distribution._validate_args = value
 
-    def __init__(self, batch_shape=Size(), event_shape=Size(), validate_args=None):
+    def __init__(self, batch_shape: tuple = Size(), event_shape: tuple = Size(), validate_args=None):
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -56,7 +58,7 @@ class Distribution:
                     f"values:\n{value}"
                 )
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape, _instance=None) -> Any:
         """The same distribution over a larger batch: parameters are expanded."""
         batch_shape = Size(batch_shape)
         new = self._get_checked_instance(type(self), _instance)
@@ -72,7 +74,7 @@ class Distribution:
     def _parameters(self):
         return tuple(self.arg_constraints) + ("_param",)
 
-    def _get_checked_instance(self, cls, _instance=None):
+    def _get_checked_instance(self, cls, _instance=None) -> Any:
         return type(self).__new__(type(self)) if _instance is None else _instance
 
     @property
@@ -83,28 +85,15 @@ class Distribution:
     def event_shape(self):
         return self._event_shape
 
-    def _fl_absent(self, what):
+    def _fl_absent(self, what) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no {what}")
 
-    @property
-    def arg_constraints(self):
-        return self._fl_absent("arg_constraints")
-
-    @property
-    def support(self):
-        return self._fl_absent("support")
-
-    @property
-    def mean(self):
-        return self._fl_absent("mean")
-
-    @property
-    def mode(self):
-        return self._fl_absent("mode")
-
-    @property
-    def variance(self):
-        return self._fl_absent("variance")
+    # what a subclass has a field or a property for
+    arg_constraints: Any = property(lambda self: self._fl_absent("arg_constraints"))
+    support: Any = property(lambda self: self._fl_absent("support"))
+    mean: Any = property(lambda self: self._fl_absent("mean"))
+    mode: Any = property(lambda self: self._fl_absent("mode"))
+    variance: Any = property(lambda self: self._fl_absent("variance"))
 
     @property
     def stddev(self):

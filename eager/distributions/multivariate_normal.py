@@ -1,16 +1,22 @@
 """MultivariateNormal: by covariance, precision or its Cholesky factor; events are vectors."""
 
 import math
+from collections.abc import Callable
 
 from .. import api, linalg
 from ..sizes import Size
+from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .utils import lazy_property
 
 
 class NormalVectors(Distribution):
-    """What follows from `_squares` (trace of x^T precision x) and `_half_log_det`."""
+    """What follows from `_fl_squares` (trace of x^T precision x) and `_fl_half_log_det`."""
+
+    loc: Tensor
+    _fl_squares: Callable
+    _fl_half_log_det: Callable
 
     def log_prob(self, value):
         if self._validate_args:

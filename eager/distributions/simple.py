@@ -1,6 +1,7 @@
 """Continuous distributions by one formula each: exponential, Laplace, Cauchy and the halves, Student's t, F, von Mises."""
 
 import math
+from collections.abc import Callable
 
 from .. import api, special
 from ..autograd import no_grad
@@ -126,6 +127,7 @@ class Cauchy(Distribution):
 class _Half(TransformedDistribution):
     """The absolute value of a symmetric distribution around 0."""
 
+    symmetric: Callable
     arg_constraints = {"scale": constraints.positive}
     support, has_rsample = constraints.nonnegative, True
 

@@ -1,6 +1,7 @@
 """Transforms: maps with inverses and log-determinants, for TransformedDistribution."""
 
 import math
+from typing import Any
 
 from .. import api
 from ..nn import functional as F
@@ -55,9 +56,10 @@ class Transform:
             self._opposite = _InverseTransform(self)
         return self._opposite
 
-    @property
-    def sign(self):
+    def _fl_no_sign(self):
         raise NotImplementedError(f"{type(self).__name__} has no sign")
+
+    sign: Any = property(_fl_no_sign)
 
     def with_cache(self, cache_size=1):
         if self._cache_size == cache_size:
@@ -71,7 +73,7 @@ class Transform:
 
     __hash__ = object.__hash__
 
-    def __call__(self, x):
+    def __call__(self, x) -> Any:
         if self._cache_size and x is self._cached[0]:
             return self._cached[1]
         y = self._call(x)

@@ -1,5 +1,7 @@
 """What distributions share: broadcasting of parameters, probabilities and logits, properties computed once."""
 
+from typing import Any
+
 from .. import api
 from ..autograd import enable_grad
 from ..tensor import Tensor
@@ -59,7 +61,7 @@ class lazy_property:
     def __init__(self, wrapped):
         self.wrapped, self.__doc__ = wrapped, wrapped.__doc__
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance, owner=None) -> Any:
         if instance is None:
             return self
         with enable_grad():

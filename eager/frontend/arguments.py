@@ -9,6 +9,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from ..tensor import Tensor
 _PYTHON_TYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex128}
 
 
-def dtype_of(given, default=None):
+def dtype_of(given, default: Any = None) -> dtypes.dtype | Any:
     """A dtype from a dtype, a Python type or None."""
     if given is None:
         return default
@@ -179,7 +180,7 @@ def known_size(size, total, what="shape"):
     return tuple(total // rest if d == unknown[0] else n for d, n in enumerate(size))
 
 
-def give(result, out):
+def give(result, out) -> Any:
     """The result, or `out` with the result written into it (tuples pairwise)."""
     if out is None:
         return result
@@ -221,7 +222,7 @@ def from_old_form(function, args, tensors, *names):
     return function(*given, **dict(zip(names, numbers)))
 
 
-def takes_out(fn):
+def takes_out(fn) -> Any:
     """Adds the keyword `out=` to a function that returns new tensors."""
 
     @functools.wraps(fn)
@@ -232,7 +233,7 @@ def takes_out(fn):
     return run
 
 
-def numpy_names(fn):
+def numpy_names(fn) -> Any:
     """Accepts numpy's names `axis` and `keepdims` beside `dim` and `keepdim`."""
 
     @functools.wraps(fn)
@@ -244,7 +245,8 @@ def numpy_names(fn):
                 kw["keepdim"] = kw.pop("keepdims")
         return fn(*args, **kw)
 
-    run.numpy_names = True
+    marked: Any = run
+    marked.numpy_names = True
     return run
 
 
@@ -256,7 +258,7 @@ def takes_dim(function):
     return "dim" in names and not getattr(function, "numpy_names", False)
 
 
-def lowered(record, *tensors):
+def lowered(record, *tensors) -> tuple:
     """The tensors in the type in which autocast runs the record; themselves where it is off."""
     return tensors if state.autocast is None else state.autocast(record, tensors)
 

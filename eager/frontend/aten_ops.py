@@ -2,6 +2,7 @@
 what a backward would need among the results."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -153,7 +154,8 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
             f"Given normalized_shape={list(sizes)}, expected input with shape [*, {', '.join(map(str, sizes))}], "
             f"but got input of size{list(input.shape)}"
         )
-    return _found(*normalization.layer_norm(input, n, weight, bias, eps), (*input.shape[:-n], *(1,) * n))
+    out, mean, rstd = normalization.layer_norm(input, n, weight, bias, eps)
+    return _found(out, mean, rstd, (*input.shape[:-n], *(1,) * n))
 
 
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
@@ -354,10 +356,11 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     if not data.is_floating_point():
         raise NotImplementedError(f'"_segment_reduce_cpu" not implemented for {type_name(data.dtype)!r}')
     axis = dim_of(data, axis)
-    given, what = (lengths, "lengths") if lengths is not None else (offsets, "offsets")
+    given: Any = lengths if lengths is not None else offsets
     if given.ndim - 1 != axis:
+        what = "lengths" if lengths is not None else "offsets"
         raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of {what} but got {axis}.")
-    sizes = lengths if lengths is not None else offsets.diff(dim=-1)
+    sizes = lengths if lengths is not None else given.diff(dim=-1)
     if not unsafe:
         check_within(sizes, 0, None, "lengths contains negative value!")
         if lengths is not None:

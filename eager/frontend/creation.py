@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -211,6 +212,7 @@ def _nested(each, dtype):
 def _array_of_numbers(data, dtype):
     if isinstance(data, (SymInt, SymFloat)):
         raise Symbolic("tensor() of a symbolic number")
+    array: Any
     try:
         array = np.array(data)
     except ValueError:
@@ -572,7 +574,16 @@ def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False,
 @public.small
 @public.function
 def arange(
-    *args, start=0, end=None, step=1, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False
+    *args,
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    dtype=None,
+    device=None,
+    requires_grad=False,
+    out=None,
+    layout=None,
+    pin_memory=False,
 ):
     """arange(end), arange(start, end), arange(start, end, step)."""
     if len(args) == 1:
@@ -640,9 +651,20 @@ def _complex_type(dtype):
 
 @public.function
 def logspace(
-    start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False
+    start: Any,
+    end: Any,
+    steps,
+    base=10.0,
+    *,
+    dtype=None,
+    device=None,
+    requires_grad=False,
+    out=None,
+    layout=None,
+    pin_memory=False,
 ):
-    inexact = isinstance(start, complex) or isinstance(end, complex)
+    ends: Any = (start, end)
+    inexact = isinstance(ends[0], complex) or isinstance(ends[1], complex)
     dtype = dtype_of(dtype, dtypes.default_complex() if inexact else dtypes.get_default_dtype())
     if dtype.category < 2 and steps != 1:
         start, end = int(start), int(end)  # the ends have the type of the result, what lies between has not

@@ -1,6 +1,8 @@
 """Functions of elements under PyTorch's names and arguments."""
 
 import builtins
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,7 +68,7 @@ def _declared(arity):
 
 
 UNARY, BINARY = _declared(1), _declared(2)
-FUNCTIONS = {name: unary(record, name) for name, record in UNARY.items()}
+FUNCTIONS: dict[str, Callable] = {name: unary(record, name) for name, record in UNARY.items()}
 FUNCTIONS.update((name, binary(record, name)) for name, record in BINARY.items())
 FUNCTIONS.update(
     (name, binary_of_tensors(BINARY[name], name)) for name in ("maximum", "minimum", "logical_and", "logical_or", "logical_xor")
@@ -77,6 +79,11 @@ public.each(
     both=" ".join(FUNCTIONS),
     in_place_function=" ".join(name[:-1] for record in OPS.values() for name in record.public.split() if name.endswith("_")),
 )
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
+
 _add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
 
 

@@ -124,7 +124,7 @@ def embedding_bag(
     weight,
     offsets=None,
     max_norm=None,
-    norm_type=2,
+    norm_type: float = 2,
     scale_grad_by_freq=False,
     mode="mean",
     sparse=False,

@@ -4,6 +4,8 @@ In: a list, and per name a second list, one tensor or number, or a list of numbe
 underscore) the first list changed in place.
 """
 
+from collections.abc import Callable
+
 from ..ops.reduce import norm as _norm
 from ..tensor import Tensor
 from . import elementwise
@@ -37,7 +39,7 @@ def _one_unary(name):
     return plain, inplace
 
 
-def _extreme(name):
+def _extreme(name: str) -> str:
     return {"clamp_max": "minimum", "clamp_min": "maximum"}.get(name, name)
 
 
@@ -115,7 +117,9 @@ def _foreach_max(self):
     return [x.max() for x in self]
 
 
-FUNCTIONS = {f.__name__: f for f in (_foreach_lerp, _foreach_lerp_, _foreach_copy_, _foreach_zero_, _foreach_norm, _foreach_max)}
+FUNCTIONS: dict[str, Callable] = {
+    f.__name__: f for f in (_foreach_lerp, _foreach_lerp_, _foreach_copy_, _foreach_zero_, _foreach_norm, _foreach_max)
+}
 for _names, _make in ((_UNARY, _one_unary), (_BINARY, _one_binary), (("addcmul", "addcdiv"), _one_ternary)):
     for _name in _names:
         FUNCTIONS[f"_foreach_{_name}"], FUNCTIONS[f"_foreach_{_name}_"] = _make(_name)

@@ -6,6 +6,7 @@ In: host copies of the arguments. Out: the answers that data decides (`READS`), 
 
 import functools
 import importlib
+from typing import Any
 
 from .. import device as devices
 from ..tensor import Tensor
@@ -74,7 +75,8 @@ def _moved(a, place):
         return a.to(place) if a._device is not place else a
     if isinstance(a, (tuple, list)) and any(isinstance(x, Tensor) for x in a):
         parts = [_moved(x, place) for x in a]
-        return type(a)._make(parts) if hasattr(a, "_make") else type(a)(parts)
+        kind: Any = type(a)
+        return kind._make(parts) if hasattr(a, "_make") else kind(parts)
     return a
 
 

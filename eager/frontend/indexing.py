@@ -6,6 +6,7 @@ positions. A sequence that holds more than numbers is a tuple of indices; an int
 """
 
 import operator
+from typing import Any
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def _take_apart(x, key, number=None):
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
     indices, dims, d = [], [], 0
     for k in given:
-        k = _convert(k, number or _number_of)
+        k: Any = _convert(k, number or _number_of)
         if type(k) is int or isinstance(k, SymInt):
             x = _select(x, d, k)
         elif type(k) is slice:

@@ -1,6 +1,7 @@
 """Old constructors by type (FloatTensor, LongTensor, ...), global settings, and checks that torch has at top level."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,8 @@ _TYPES = {
 
 class _TypedTensor(type):
     """`isinstance(t, FloatTensor)` looks at t's type; calling the class makes a tensor."""
+
+    dtype: dtypes.dtype
 
     def __instancecheck__(cls, t):
         return isinstance(t, Tensor) and t.dtype is cls.dtype and t.device.type == "cpu"
@@ -147,7 +150,7 @@ def set_default_tensor_type(t):
     name = t if isinstance(t, str) else t.__name__
     if ".cuda." in name:
         raise TypeError(f"type {name} not available. This build has the devices cpu and meta.")
-    kind = TENSOR_TYPES.get(name.rpartition(".")[2])
+    kind: Any = TENSOR_TYPES.get(name.rpartition(".")[2])
     if kind is None:
         raise TypeError(f"invalid type object: {t}")
     dtypes.set_default_dtype(kind.dtype)

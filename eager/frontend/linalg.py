@@ -4,6 +4,7 @@ Batches of matrices lie in the last two dims. Results with several parts are nam
 """
 
 import math
+from typing import Any
 
 from .. import dtypes, return_types
 from ..dispatch import small
@@ -60,7 +61,7 @@ def inv_ex(A, *, check_errors=False, out=None):
     return give(found, out)
 
 
-def _check_info(info, text, kind=LinAlgError):
+def _check_info(info, text, kind: type[Exception] = LinAlgError):
     """An error about the first matrix of a batch that has no solution."""
     all_solved(info, text, kind.__name__)
 
@@ -492,7 +493,7 @@ def multi_dot(tensors):
 def _in_best_order(parts):
     """The product with the fewest multiplications."""
     sizes = [parts[0].shape[0], *[p.shape[1] for p in parts]]
-    best = {(k, k): (0, None) for k in range(len(parts))}
+    best: dict[tuple[int, int], tuple[Any, Any]] = {(k, k): (0, None) for k in range(len(parts))}
     for length in range(1, len(parts)):
         for i in range(len(parts) - length):
             j = i + length

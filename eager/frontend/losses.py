@@ -131,7 +131,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     return _losses.reduced(loss.squeeze(0) if flat else loss, reduction)
 
 
-def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def margin_ranking_loss(input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction="mean"):
     """max(0, -t * (x1 - x2) + margin)"""
     reduction = _word(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
@@ -142,7 +142,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     return _losses.reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
-def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def cosine_embedding_loss(input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction="mean"):
     """1 - cos where t is 1, max(0, cos - margin) where it is -1."""
     reduction = _word(size_average, reduce, reduction)
     for k, (what, x) in enumerate((("input1", input1), ("input2", input2), ("target", target)), 1):
@@ -168,7 +168,7 @@ def _distance(a, b, p, eps):
 
 
 def triplet_margin_loss(
-    anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"
+    anchor, positive, negative, margin=1.0, p: float = 2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"
 ):
     """max(0, |a - p| - |a - n| + margin); `swap`: the smaller of |a - n| and |p - n|."""
     reduction = _word(size_average, reduce, reduction)

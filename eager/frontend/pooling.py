@@ -2,6 +2,7 @@
 
 import functools
 from types import NoneType
+from typing import Any
 
 from ..dispatch import small, type_name
 from ..op.op import specialise
@@ -149,7 +150,7 @@ def _avg_pool(n, input, kernel_size, stride, padding, ceil_mode, count_include_p
     return records.avg_pool(input, kernel, stride, padding, bool(ceil_mode), bool(count_include_pad), divisor)
 
 
-def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+def avg_pool1d(input, kernel_size, stride=None, padding: Any = 0, ceil_mode=False, count_include_pad=True):
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
@@ -315,15 +316,15 @@ def _unpooled(sizes, kernel, stride, padding, output_size):
     return given
 
 
-def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool1d(input, indices, kernel_size, stride=None, padding: Any = 0, output_size=None):
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool2d(input, indices, kernel_size, stride=None, padding: Any = 0, output_size=None):
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool3d(input, indices, kernel_size, stride=None, padding: Any = 0, output_size=None):
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 

@@ -1,5 +1,7 @@
 """Products of matrices and vectors, and einsum."""
 
+from typing import Any
+
 from .. import dtypes
 from ..ops import arithmetic as a, products as p
 from ..ops.reduce import sum as sum_dims
@@ -113,7 +115,7 @@ def addmm(input, mat1, mat2, *old, beta=1, alpha=1, out=None):
         return from_old_form(addmm, (input, mat1, mat2, *old), 3, "beta", "alpha")
     if _of_halves(beta, alpha, input, mat1, mat2):
         return give(_rounded_once(mm, input, mat1, mat2, beta, alpha), out)
-    return give(_scaled_sum(*lowered(p.gemm, input), mm(mat1, mat2), beta, alpha), out)
+    return give(_scaled_sum(lowered(p.gemm, input)[0], mm(mat1, mat2), beta, alpha), out)
 
 
 @public.both
@@ -136,7 +138,7 @@ def baddbmm(input, batch1, batch2, *old, beta=1, alpha=1, out=None):
         return from_old_form(baddbmm, (input, batch1, batch2, *old), 3, "beta", "alpha")
     if _of_halves(beta, alpha, input, batch1, batch2):
         return give(_rounded_once(bmm, input, batch1, batch2, beta, alpha), out)
-    return give(_scaled_sum(*lowered(p.gemm, input), bmm(batch1, batch2), beta, alpha), out)
+    return give(_scaled_sum(lowered(p.gemm, input)[0], bmm(batch1, batch2), beta, alpha), out)
 
 
 def _summed(products):
@@ -154,12 +156,12 @@ def addbmm(input, batch1, batch2, *old, beta=1, alpha=1, out=None):
         raise RuntimeError(
             "addbmm: sums over the batch can't be cast to the desired output type Bool; convert the matrices to int64 first"
         )
-    return give(_scaled_sum(*lowered(p.gemm, input), _summed(bmm(batch1, batch2)), beta, alpha), out)
+    return give(_scaled_sum(lowered(p.gemm, input)[0], _summed(bmm(batch1, batch2)), beta, alpha), out)
 
 
 @public.small
 @public.function
-def tensordot(a, b, dims=2):
+def tensordot(a, b, dims: Any = 2):
     if isinstance(dims, int):
         dims = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     if not (isinstance(dims, (tuple, list)) and len(dims) == 2 and not any(isinstance(ds, str) for ds in dims)):

@@ -35,7 +35,10 @@ def _weights(params, has_biases, projected):
     """The flat list in groups."""
     size = 2 + 2 * bool(has_biases) + bool(projected)
     groups = [tuple(params[k : k + size]) for k in range(0, len(params), size)]
-    return [Weights(g[0], g[1], *(g[2:4] if has_biases else (None, None)), g[-1] if projected else None) for g in groups]
+    return [
+        Weights(g[0], g[1], g[2] if has_biases else None, g[3] if has_biases else None, g[-1] if projected else None)
+        for g in groups
+    ]
 
 
 # -- where the steps of the sequences lie

@@ -3,6 +3,7 @@
 import builtins
 import math
 import warnings
+from typing import Any
 
 from .. import dtypes, return_types
 from ..dispatch import small, type_name
@@ -269,7 +270,7 @@ def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
 @public.small(r.norm)
 @public.both
 @numpy_names
-def norm(input, p="fro", dim=None, keepdim=False, *, out=None, dtype=None):
+def norm(input, p: Any = "fro", dim=None, keepdim=False, *, out=None, dtype=None):
     x = _cast(input, dtype)
     if p == "nuc":
         return give(_nuclear(x, dims_of(x, dim), keepdim), out)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .. import dtypes
 from ..dispatch import bump, type_name
 from ..autograd_node import check_write
 from ...runtime.errors import Unsupported
@@ -62,7 +63,7 @@ _C_TYPES = {
 }
 
 
-def _c_type(dtype) -> str:
+def _c_type(dtype: dtypes.dtype) -> str:
     return _C_TYPES.get(dtype.name, dtype.name)
 
 

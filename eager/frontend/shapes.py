@@ -1,5 +1,7 @@
 """Functions of shape: views where possible, copies that rearrange elsewhere."""
 
+from typing import Any
+
 import numpy as np
 
 from ..ops import rearrange, pixel_shuffle, repeat as tiling, views as v
@@ -306,7 +308,7 @@ def chunk(input, chunks, dim=0):
 
 
 @public.both
-def tensor_split(input, indices_or_sections=None, dim=0, *, indices=None, sections=None):
+def tensor_split(input, indices_or_sections: Any = None, dim=0, *, indices=None, sections=None):
     if indices_or_sections is None:
         indices_or_sections = indices if sections is None else sections
     if isinstance(indices_or_sections, Tensor):
@@ -581,7 +583,7 @@ def flipud(input):
 
 @public.small
 @public.both
-def roll(input, shifts, dims=None):
+def roll(input, shifts, dims: Any = None):
     if dims is None and input.ndim == 1:
         dims = 0
     if dims is None or dims == ():
@@ -653,7 +655,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     return index_select(input, d, _places(repeats, output_size))
 
 
-def _places(counts, output_size):
+def _places(counts, output_size) -> Any:
     """Place i `counts[i]` times."""
     if counts.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")

@@ -1,6 +1,8 @@
 """Functions of images and channels that are also public at the top of the library; some with arguments in the order
 that they have there."""
 
+from collections.abc import Callable
+
 from . import channel_norm as channels, distance, dropout, image_ops, pooling, public
 
 _SAME = {
@@ -42,7 +44,7 @@ def _with_indices(n):
     return function
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable] = {
     f.__name__: f for f in (batch_norm, instance_norm, group_norm, alpha_dropout, feature_dropout, feature_alpha_dropout)
 }
 for _module, _names in _SAME.items():

@@ -32,9 +32,9 @@ def reduce_storage(storage: UntypedStorage):
         raise RuntimeError("a storage on the device meta has no bytes to send")
     if storage.nbytes() == 0:
         return UntypedStorage, ()
-    storage.share_memory_()
-    _storages[_identity(storage.shared.fd)] = storage
-    return rebuild_storage, (reduction.DupFd(storage.shared.fd), storage.nbytes())
+    fd = storage.share_memory_().shared.fd
+    _storages[_identity(fd)] = storage
+    return rebuild_storage, (reduction.DupFd(fd), storage.nbytes())
 
 
 def rebuild_storage(sent, nbytes: int) -> UntypedStorage:

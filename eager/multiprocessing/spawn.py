@@ -10,6 +10,7 @@ import multiprocessing.connection
 import signal
 import sys
 import traceback
+from typing import Any
 
 
 class ProcessException(Exception):
@@ -95,7 +96,7 @@ SpawnContext = ProcessContext
 
 def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
     """`fn(rank, *args)` in `nprocs` new processes; None once all have ended, or (join=False) their context."""
-    context = multiprocessing.get_context(start_method)
+    context: Any = multiprocessing.get_context(start_method)
     processes, errors = [], []
     for rank in range(nprocs):
         receiving, sending = context.Pipe(duplex=False)

@@ -4,6 +4,7 @@ In: a tensor (its memory is shared, its history is cut off). Out: a leaf of the 
 """
 
 import copy
+from typing import TYPE_CHECKING, Any
 
 from .. import _call
 from ..overrides import plain_tensors
@@ -58,13 +59,22 @@ _UNKNOWN = (
 )
 
 
-class UninitializedTensorMixin:
+if TYPE_CHECKING:
+    _Unsized = Tensor  # or Parameter, that the mixin stands before
+else:
+    _Unsized = object
+
+
+class UninitializedTensorMixin(_Unsized):
     """A tensor without sizes yet; `materialize` gives it sizes and makes it one of `cls_to_become`."""
+
+    cls_to_become: type[Tensor]
 
     def materialize(self, shape, device=None, dtype=None):
         """Uninitialised memory of these sizes; the tensor object stays the same."""
-        set_data(self, empty(tuple(shape), dtype or self.dtype, device or self.device))
-        self.__class__ = self.cls_to_become
+        t: Any = self
+        set_data(t, empty(tuple(shape), dtype or t.dtype, device or t.device))
+        t.__class__ = self.cls_to_become
 
     def _no_sizes(self, *args, **kwargs):
         raise RuntimeError(_UNKNOWN)
@@ -80,7 +90,8 @@ class UninitializedTensorMixin:
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
-            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+            kind: Any = type(self)
+            memo[id(self)] = kind(self.requires_grad, self.device, self.dtype)
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):
@@ -118,11 +129,11 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         pass
 
 
-def _unsized(cls, device, dtype):
+def _unsized(cls, device, dtype) -> Any:
     return _leaf(cls, empty((0,), dtype or dtypes.get_default_dtype(), device))
 
 
-def _leaf(cls, data):
+def _leaf(cls, data) -> Any:
     t = Tensor() if data is None else data.detach()
     t.__class__ = cls
     return t

@@ -7,7 +7,7 @@ or only their `Meta`), so that a node keeps exactly that and runs a formula only
 from __future__ import annotations
 
 from typing import Any
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ..signature import parameters
 
@@ -51,7 +51,7 @@ class Formula:
 
     __slots__ = ("fn", "sources", "params", "outs", "metas", "explicit")
 
-    def __init__(self, op, fn: Callable, sources: list | None = None, metas: set = frozenset()):
+    def __init__(self, op, fn: Callable, sources: list | None = None, metas: Iterable = frozenset()):
         self.fn, self.metas, self.explicit = fn, set(metas), getattr(fn, "explicit", False)
         self.sources = list(sources) if sources is not None else self._match(op)
         self.params = tuple(k for kind, k in self.sources if kind == "param")

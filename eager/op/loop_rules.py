@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from .. import dtypes
 from .prims import COMBINES
@@ -88,7 +89,7 @@ def map_loop(op) -> Callable:
 # -- Reduce
 
 
-def argument(op, args, name, default=None):
+def argument(op, args, name, default=None) -> Any:
     """The argument of a call by its parameter's name."""
     k = op.names.get(name)
     return default if k is None else args[k]
@@ -205,7 +206,7 @@ def random_loop(op) -> Callable:
     return loop
 
 
-def random_value(op, s, i, element, draw, args):
+def random_value(op, s, i, element, draw: tuple[Any, Any], args):
     """The formula's value at index `i`, which is the `element`-th in row-major order, for draw = (seed, ordinal)."""
     compute, types = computation(op, args)
     inner = types[0].compute if types[0].is_floating_point else compute or dtypes.float32

@@ -108,7 +108,7 @@ def is_plain(x) -> bool:
 
 def cached_computation(op, args):
     """`computation` by the classes of the operands."""
-    key = [dtypes._default]
+    key: Any = [dtypes._default]
     for code, a in zip(op.codes, args):
         if isinstance(a, Tensor):
             key.append(a._dtype if a.ndim else (a._dtype,))

@@ -8,6 +8,7 @@ kernel runs that loop over index grids: slow, and exactly what the compiler lowe
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -151,8 +152,8 @@ for _special, _name in dict(
     rshift="shr",
 ).items():
     setattr(_Traced, f"__{_special}__", _operator(_name))
-_Traced.__and__, _Traced.__or__, _Traced.__xor__ = map(_operator, ("bit_and", "bit_or", "bit_xor"))
-_Traced.__invert__ = _operator("bit_not")
+for _special, _name in (("and", "bit_and"), ("or", "bit_or"), ("xor", "bit_xor"), ("invert", "bit_not")):
+    setattr(_Traced, f"__{_special}__", _operator(_name))
 
 
 def operand_arrays(op, args, compute) -> list:
@@ -250,7 +251,7 @@ class WholeLoader:
         return self.array
 
 
-def loaders(op, args, kind=GridLoader) -> list:
+def loaders(op, args, kind: Callable = GridLoader) -> list:
     return [
         kind(a) if isinstance(a, Tensor) else tuple(kind(x) for x in a) if p.role == "tensors" and a is not None else array_of(a)
         for p, a in zip(op.params, args)
@@ -415,7 +416,7 @@ def run_random(op, args) -> tuple[Tensor, ...]:
     return tuple([wrap(fresh(v, s.dtype, sizes, None, ()), s.dtype) for v, s in zip(values, specs)])
 
 
-def random_arrays(op, args, sizes, key):
+def random_arrays(op, args, sizes, key: tuple[int, int]):
     compute, types = computation(op, args)
     inner = types[0].compute if types[0].is_floating_point else compute or dtypes.float32
     rng = NumpyDraw(*key, sizes, inner)

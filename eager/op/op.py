@@ -88,7 +88,7 @@ class Op:
     """Fields: see DESIGN in docs/ARCHITECTURE.md. `refuses`: a call may raise for what its tensors hold (True, or a
     predicate of the arguments), also where nobody reads its result. `ranges(*args)`: extents of the reduction index
     (Reduce) or of the source (Scatter). `functional`: the pure record of an in-place one. `meta_rule(*args)` -> sizes,
-    `Spec`, or one per output.
+    `Spec`, or one per output. A type `X | Any`: None where the record's kind has no such field.
     """
 
     name: str
@@ -96,33 +96,33 @@ class Op:
     params: tuple[Param, ...]
     outputs: tuple[Out, ...] = (Out(),)
     mutates: tuple[str, ...] = ()
-    fn: Callable | None = None
+    fn: Callable | Any = None
     promote: Any = "same"
     compute: Any = None
     meta_rule: Callable | None = None
     grads: dict[str, Formula] = field(default_factory=dict)
     put: Op | None = None
-    loop: Callable | None = None
+    loop: Callable | Any = None
     explicit_loop: bool = False
-    ranges: Callable | None = None
+    ranges: Callable | Any = None
     kernels: dict[str, Callable] = field(default_factory=dict)
-    draws: Callable | None = None
+    draws: Callable | Any = None
     recompute: bool = False
     again: Callable | None = None
     cost: Callable | None = None
     autocast: str | None = None
     effects: bool = False
-    refuses: Any = False
+    refuses: Callable[..., bool] | bool = False
     sample_rule: Callable | None = None
-    combine: str | None = None
+    combine: str | Any = None
     finish: Callable | None = None
     template: str | None = None
     call_rule: Callable | None = None
     mode: str = "set"
-    functional: Op | None = None
+    functional: Op | Any = None
     doc: str = ""
     public: str = ""  # "exp exp_": torch.exp, Tensor.exp and Tensor.exp_, torch.exp_; "F.silu": nn.functional's, with `inplace`
-    entry: Callable | None = None  # the call path specialised for this record (made by dispatch on first call)
+    entry: Callable | Any = None  # the call path specialised for this record (made by dispatch on first call)
     cache: dict = field(default_factory=dict)  # of the interpreters: plans by operand types
     names: dict[str, int] = field(default_factory=dict)  # parameter -> position
     codes: tuple[int, ...] = ()  # per parameter: PLAIN, TENSOR or TENSORS
@@ -362,6 +362,7 @@ def _put_grads(op: Op, put: Op, laid_out: Callable) -> None:
 def write_in_order(op: Op, contiguous: Callable) -> None:
     """Of a view whose rule holds for some layouts only, or means other elements in each: what was written was in order,
     while a gradient may lie as it likes, so it is put in order first."""
+    assert op.put is not None
     _put_grads(op, op.put, contiguous)
 
 

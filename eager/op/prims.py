@@ -47,9 +47,9 @@ def _erf_series(kind: str):
     """Chebyshev coefficients, fitted to math.erf: erf(x)/x in x*x on [0, 4], and erfc(x)*exp(x*x)*x in 1/(x*x) on [2,
     6.5].
     """
-    if kind == "near":
-        return np.polynomial.chebyshev.chebinterpolate(lambda t: np.array([_near(v) for v in 2 * (t + 1)]), 26)
-    return np.polynomial.chebyshev.chebinterpolate(lambda t: np.array([_far(v) for v in _unscale(t)]), 24)
+    near: Any = lambda t: np.array([_near(v) for v in 2 * (t + 1)])
+    far: Any = lambda t: np.array([_far(v) for v in _unscale(t)])
+    return np.polynomial.chebyshev.chebinterpolate(*((near, 26) if kind == "near" else (far, 24)))
 
 
 def _near(square):

@@ -7,6 +7,9 @@ numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from functools import lru_cache
 
 from .. import dtypes
@@ -58,8 +61,8 @@ def number_type(x):
     return dtypes.get_default_dtype() if isinstance(x, SymFloat) else dtypes.of_number(x)
 
 
-def result_type(operands):
-    """PyTorch's torch.result_type over any number of operands."""
+def result_type(operands) -> dtypes.dtype | Any:
+    """PyTorch's torch.result_type over any number of operands; None for no operand."""
     dims = zero = number = None
     for x in operands:
         d = getattr(x, "dtype", None)
@@ -106,7 +109,7 @@ def ordered(name, rule="same", text='"{}_cpu" not implemented for {!r}', bools=T
     return promote
 
 
-def types(rule, operands, first=None, dtype=None):
+def types(rule: str | Callable[..., tuple], operands, first=None, dtype=None) -> tuple[Any, Any]:
     """(compute, result) for a promotion class. `compute` is None where operands stay as they are.
 
     Classes besides the table: "first" (operands meet, the result has the first operand's type), "keep" (operands stay,

@@ -7,6 +7,8 @@ to arrays of one type (then the call takes the Python path). The formula is run 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import _call, dtypes
@@ -41,7 +43,7 @@ class Value:
 
     __slots__ = ("builder", "place", "dtype", "sample", "origin")
 
-    def __init__(self, builder, place, dtype, sample=None):
+    def __init__(self, builder, place, dtype, sample: Any = None):
         self.builder, self.place, self.dtype, self.sample = builder, place, dtype, sample
         self.origin = place[1] if place[0] == "arg" else None  # the operand whose zeros are the value's
 
@@ -77,13 +79,14 @@ for _name, _prim in dict(
     setattr(Value, f"__r{_name}__", _special(_prim, True))
 for _name in "lt", "le", "gt", "ge", "eq", "ne", "neg", "abs":
     setattr(Value, f"__{_name}__", _special(_name))
-Value.__and__, Value.__or__, Value.__invert__ = _special("bit_and"), _special("bit_or"), _special("bit_not")
+for _name, _prim in (("and", "bit_and"), ("or", "bit_or"), ("invert", "bit_not")):
+    setattr(Value, f"__{_name}__", _special(_prim))
 
 
 class Builder:
     """The vocabulary `s` of a formula being turned into steps. `compute`: the type in which its operands meet, or None."""
 
-    def __init__(self, compute=None):
+    def __init__(self, compute: dtypes.dtype | Any = None):
         self.compute = compute
         self.constants, self.sizes, self.steps, self.divisor = [], [], [], -1
 
@@ -289,7 +292,7 @@ def on_pairs(builder, result, out):
     function, _, inner, _ = builder.steps[-1]
     if len(inner) != 2 or not set(half) <= set(inner) or not (isinstance(function, np.ufunc) or type(function) is str):
         return None
-    name = function.split()[0] if type(function) is str else function.__name__
+    name = function.split()[0] if isinstance(function, str) else function.__name__
     name = f"{name} {''.join('e' if place in half else 'f' for place in inner)}->e"
     return instead(builder, result, name, tuple(half.get(place, place) for place in inner)) if name in _OWN else None
 

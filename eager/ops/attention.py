@@ -5,6 +5,7 @@ computed again from q and k. A row with nothing to attend to gives zeros.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from .products import gemm, numpy_product
 from .random import keep_mask
 from .reduce import logsumexp, sum as sum_dims
 from .views import transpose
+
+_FLOATS: Any = (np.float32, np.float64)
 
 INFINITY = float("inf")
 
@@ -130,20 +133,20 @@ def _(q, k, v, mask, p, causal, scale):
 def _(c, outs, q, k, v, mask, p, causal, scale):
     if not kernels.eligible_regions(c, q, k, v, mask, p, scale):
         return None
-    return kernels.forward_calls(c, *outs[:2], q, k, v, mask, causal, scale)
+    return kernels.forward_calls(c, outs[0], outs[1], q, k, v, mask, causal, scale)
 
 
 @dropped_attention.calls
 def _(c, outs, q, k, v, mask, keep, p, causal, scale):
     if not kernels.eligible_regions(c, q, k, v, mask, p, scale, True):
         return None
-    return kernels.forward_calls(c, *outs, q, k, v, mask, causal, scale, keep, _kept_scale(p))
+    return kernels.forward_calls(c, outs[0], outs[1], q, k, v, mask, causal, scale, keep, _kept_scale(p))
 
 
 @attention.numpy
 def _(q, k, v, mask, p, causal, scale):
     """Matrix by matrix, so that the scores of one stay in a core's cache."""
-    if q.dtype not in (np.float32, np.float64) or mask is not None or q.ndim < 3 or not q.size or not k.size:
+    if q.dtype not in _FLOATS or mask is not None or q.ndim < 3 or not q.size or not k.size:
         return NotImplemented
     length, width = q.shape[-2], k.shape[-2]
     keep = np.ones(0, bool) if p == 0 else _drawn_mask(q.shape[:-1] + (width,), p)
@@ -224,15 +227,19 @@ def attention_backward(g, q, k: tensor, v, mask: optional, keep: tensor, lse, p:
 
 @attention_backward.native
 def _(g, q, k, v, mask, keep, lse, p, causal, scale):
-    if (
-        not 3 <= q.ndim <= 4
-        or not kernels.eligible(q, k, v, mask)
-        or g.dtype != q.dtype
-        or q.dtype not in (np.float32, np.float64)
-    ):
+    if not 3 <= q.ndim <= 4 or not kernels.eligible(q, k, v, mask) or g.dtype != q.dtype or q.dtype not in _FLOATS:
         return NotImplemented
     grads = kernels.backward(
-        *(_ready(x) for x in (g, q, k, v)), mask, keep if p else None, np.ascontiguousarray(lse), causal, scale, _kept_scale(p)
+        _ready(g),
+        _ready(q),
+        _ready(k),
+        _ready(v),
+        mask,
+        keep if p else None,
+        np.ascontiguousarray(lse),
+        causal,
+        scale,
+        _kept_scale(p),
     )
     return tuple(a.reshape(x.shape) for a, x in zip(grads, (q, k, v)))
 

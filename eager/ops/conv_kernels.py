@@ -7,6 +7,7 @@ one kernel tap at a time. Halves compute in float32 and are rounded once.
 import itertools
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -55,12 +56,12 @@ def _ordered(out, last):
 # -- numpy
 
 
-def _wide(*arrays):
+def _wide(*arrays) -> list[Any]:
     """Halves as float32."""
     return [a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 and a.dtype.kind not in "iu" else a for a in arrays]
 
 
-def padded(x, padding):
+def padded(x, padding) -> np.ndarray:
     if not any(padding):
         return x
     out = np.zeros(x.shape[:2] + tuple(n + 2 * p for n, p in zip(x.shape[2:], padding)), x.dtype)

@@ -6,6 +6,8 @@ The gradient of a plain convolution is a transposed one and the other way around
 of two records. A result is channels-last if x or the weight is.
 """
 
+from typing import Any
+
 from ...runtime import kernel_calls
 from ..op.gradient import Meta
 from ..op.meta import Spec
@@ -155,7 +157,7 @@ def _(g, x, y: Meta, stride, padding, dilation, groups):
 
 @convolution.samples
 def _(make):
-    def case(x, w, bias=False, stride=1, padding=0, dilation=1, transposed=False, extra=0, groups=1):
+    def case(x, w, bias=False, stride: Any = 1, padding: Any = 0, dilation: Any = 1, transposed=False, extra=0, groups=1):
         n = len(x) - 2
         own = [v if type(v) is tuple else (v,) * n for v in (stride, padding, dilation, extra)]
         made = make(w[1] * groups if transposed else w[0]) if bias else None

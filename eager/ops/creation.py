@@ -55,7 +55,7 @@ def _(start, step, length, dtype, device):
     if isinstance(start, int) and isinstance(step, int):
         if step == 0:
             return np.full(length, start, np.int64).astype(dtype.numpy)
-        return np.arange(start, start + step * length, step, np.int64).astype(dtype.numpy, copy=False)
+        return np.arange(start, start + step * length, step, dtype=np.int64).astype(dtype.numpy, copy=False)
     return (np.arange(length) * float(step) + float(start)).astype(dtype.numpy)
 
 

@@ -13,7 +13,7 @@ MOST = 8  # results of one call
 
 def _copies(outs):
     made = tuple([clone(t) for t in outs])
-    return made if len(made) > 1 else made[0]
+    return made[0] if len(made) == 1 else made
 
 
 @composite

@@ -1,5 +1,7 @@
 """Maxima over windows whose starts are drawn: one sample per image, channel and dim."""
 
+from typing import Any
+
 from .. import _call, dtypes
 from ..op.gradient import Meta
 from ..op.meta import Spec
@@ -25,7 +27,8 @@ def _starts(sample, n, m, k):
 def fractional_max(x, samples: mask, kernel_size: static, sizes: static):
     """(maxima, their flat places in the pooled dims) of windows given by flat indices (N, C, window, outputs): the outputs last,
     for long inner loops."""
-    n, flat = len(kernel_size), None
+    n = len(kernel_size)
+    flat: Any = None
     lead, own = tuple(x.shape[:2]), tuple(x.shape[2:])
     for d in range(n):
         # samples of an image come as (width, height), those of a volume as (time, height, width)

@@ -5,6 +5,7 @@ the image weigh nothing; NaN lies outside, or at the beginning where positions a
 """
 
 import itertools
+from typing import Any
 
 from ...runtime import grid_sample as grids
 from ..op.op import composite, static, tensor
@@ -86,13 +87,13 @@ def _reads(x, grid, mode, padding, align):
 
 def _index(chosen, x, shape):
     """The flat indices of one tap per dim, for every channel: (N, C, points)."""
-    at = None
+    at: Any = None
     for (index, *_), m in zip(chosen, tuple(x.shape)[2:]):
         at = index if at is None else at * m + index
     return at.reshape(x.shape[0], 1, -1).expand(x.shape[0], x.shape[1], numel(shape))
 
 
-def _product(factors):
+def _product(factors) -> Any:
     out = None
     for f in factors:
         out = f if out is None else out * f

@@ -81,7 +81,8 @@ def pooled_size(n, kernel, stride, padding, dilation, ceil_mode):
 
 def pooled_sizes(shape, kernel, stride, padding, dilation, ceil_mode=False):
     lead = tuple(shape[: len(shape) - len(kernel)])
-    return lead + tuple(map(lambda *a: pooled_size(*a, ceil_mode), shape[len(lead) :], kernel, stride, padding, dilation))
+    each = zip(shape[len(lead) :], kernel, stride, padding, dilation)
+    return lead + tuple([pooled_size(n, k, s, p, d, ceil_mode) for n, k, s, p, d in each])
 
 
 def taps(inputs, outputs, kernel, stride, padding, dilation):

@@ -20,7 +20,7 @@ from .rearrange import pad
 from .views import as_strided, reshape, restrided, slice_dim, squeeze, unsqueeze
 
 
-def checked(index, size, text, error=IndexError):
+def checked(index, size, text, error: type[Exception] = IndexError):
     """Refuse indices outside [0, size); `text` may name the offender as {bad}."""
     if copy_gather.out_of_range(index, size):
         bad = index[(index < 0) | (index >= size)].flat[0]
@@ -28,7 +28,7 @@ def checked(index, size, text, error=IndexError):
     return index
 
 
-def read(found, index, size, text, error=IndexError):
+def read(found, index, size, text, error: type[Exception] = IndexError):
     """What a native read gave, with its report of an index out of range turned into the error."""
     if found is NotImplemented:
         return found
@@ -36,7 +36,7 @@ def read(found, index, size, text, error=IndexError):
     return found[0]
 
 
-def refuse(bad, index, size, text, error=IndexError):
+def refuse(bad, index, size, text, error: type[Exception] = IndexError):
     """Raise for position `bad` of the indices; -1: all are fine."""
     if bad >= 0:
         raise error(text.format(bad=index.flat[bad], size=size))

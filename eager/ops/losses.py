@@ -3,6 +3,8 @@
 cross_entropy keeps one number per row (log-sum-exp) besides its inputs; its gradient is (softmax - target) scaled.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ...runtime import kernels, elementwise, copy_gather, row_kernels as rows
@@ -18,6 +20,8 @@ from .upcast import back, single
 from .indexing import checked, gather, index_select, spread
 from .reduce import extent, logsumexp, mean, sum as sum_dims
 from .views import expand, reshape, squeeze, unsqueeze
+
+_FLOATS: Any = (np.float32, np.float64)
 
 
 def reduced(loss, reduction):
@@ -533,7 +537,7 @@ def _(x, target, weight, reduction, ignore_index, label_smoothing):
 
 @cross_entropy.numpy
 def _(x, target, weight, reduction, ignore_index, label_smoothing):
-    if x.ndim != 2 or weight is not None or label_smoothing or x.dtype not in (np.float32, np.float64) or not x.size:
+    if x.ndim != 2 or weight is not None or label_smoothing or x.dtype not in _FLOATS or not x.size:
         return NotImplemented
     kept = target != ignore_index
     safe = target if kept.all() else np.where(kept, target, 0)
@@ -626,7 +630,7 @@ def _smoothed_rows(g, x, target, lse, total, reduction, ignore_index, label_smoo
 
 @cross_entropy_backward.numpy
 def _(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing):
-    if x.ndim != 2 or weight is not None or label_smoothing or x.dtype not in (np.float32, np.float64) or not x.size:
+    if x.ndim != 2 or weight is not None or label_smoothing or x.dtype not in _FLOATS or not x.size:
         return NotImplemented
     kept = target != ignore_index
     scale = np.where(kept, g / total if reduction == "mean" else g, x.dtype.type(0)).astype(x.dtype, copy=False)

@@ -1,6 +1,8 @@
 """The native kernels of recurrent sequences: float32, one call for all steps (runtime/csrc/recurrent.h). `*_calls` are the
 same for compiled code, over regions and with the outputs given."""
 
+from typing import Any
+
 import numpy as np
 
 from ...runtime import kernel_calls, kernels
@@ -20,7 +22,7 @@ def _eligible(x, *others):
     )
 
 
-def _dense(*arrays):
+def _dense(*arrays) -> list[Any]:
     return [None if a is None else np.ascontiguousarray(a) for a in arrays]
 
 
@@ -73,7 +75,7 @@ def _flops(numbers, weight):
     return 2 * length * rows * weight.shape[0] * weight.shape[1]
 
 
-def forward_calls(c, name, x, h0, c0, weight, bias, valid, reverse, out, hn, cn, gates, cells):
+def forward_calls(c, name, x: Any, h0: Any, c0, weight: Any, bias, valid, reverse, out, hn, cn, gates, cells):
     if not _single(c, x, h0, c0, weight, bias):
         return None
     x = kernel_calls.along_last(c, x)
@@ -85,7 +87,7 @@ def forward_calls(c, name, x, h0, c0, weight, bias, valid, reverse, out, hn, cn,
     return (kernel_calls.Job(name + "_forward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),)
 
 
-def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, reverse, g_x, g_h, third):
+def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight: Any, valid, reverse, g_x, g_h, third):
     if not _single(c, g_x, g_out, g_hn, g_cn, gates, cells, out, first, weight):
         return None
     g_out = kernel_calls.along_last(c, g_out)

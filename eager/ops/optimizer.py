@@ -245,8 +245,8 @@ def adam_rows(rows, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
             amsgrad_step(param, grad, exp_avg, exp_avg_sq, biggest, step, *options)
 
 
-def _numpy_amsgrad(param, grad, exp_avg, exp_avg_sq, biggest, step, *options):
-    _numpy_adam(param, grad, exp_avg, exp_avg_sq, step, *options, biggest)
+def _numpy_amsgrad(param, grad, exp_avg, exp_avg_sq, biggest, step, lr, beta1, beta2, eps, decay, decoupled, maximize):
+    _numpy_adam(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, decay, decoupled, maximize, biggest)
 
 
 adam_step.kernels["inplace"] = _numpy_adam

@@ -3,6 +3,8 @@
 `padding`: (before, after) for every dim; negative amounts cut off (not where the tensor is wrapped around).
 """
 
+from typing import Any
+
 import numpy as np
 
 from ...runtime import native
@@ -13,7 +15,7 @@ from ..op.prims import NUMPY
 from ..sizes import is_int
 from .image_layout import empty_image, image_like, ordered
 
-_NUMPY_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+_NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 def _none(before, after):

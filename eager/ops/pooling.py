@@ -82,7 +82,7 @@ def _(x, *window):
 
 @max_pool.calls
 def _(c, outs, x, *window):
-    return max_calls(c, *outs, x, window)
+    return max_calls(c, outs[0], outs[1], x, window)
 
 
 @max_pool_values.calls

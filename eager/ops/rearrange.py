@@ -1,6 +1,8 @@
 """Copies that move elements: cat, stack, pad, flip, roll. Maps that read their index and load, masked, where they
 like."""
 
+from typing import Any
+
 import numpy as np
 
 from ...runtime import copy_gather, native
@@ -49,8 +51,9 @@ def _(parts, dim):
 
 @cat.grad("parts")
 def _(g, parts: Meta, dim):
+    metas: Any = parts  # one of each tensor
     grads, start = [], 0
-    for x in parts:
+    for x in metas:
         grads.append(slice_dim(g, dim, start, 1, x.shape[dim]))
         start = start + x.shape[dim]
     return tuple(grads)

@@ -110,8 +110,10 @@ def _(g_out, g_hn, g_cn, g_gates, g_cells, x: Meta, h0, c0, weight, projection, 
     grads = (g_out, g_hn, g_cn, g_gates, g_cells)
     values = (gates, cells, c0, weight, projection, valid, reverse)
     if state.grad:
-        wide = [None if t is None else single(t) for t in grads + (c0, weight, projection)]
-        dx, dh, dc, steps = recurrences.lstm_backward(TENSOR_STEPS, *wide[:5], gates, cells, *wide[5:], valid, reverse)
+        g1, g2, g3, g4, g5, first, by, onto = [None if t is None else single(t) for t in grads + (c0, weight, projection)]
+        dx, dh, dc, steps = recurrences.lstm_backward(
+            TENSOR_STEPS, g1, g2, g3, g4, g5, gates, cells, first, by, onto, valid, reverse
+        )
     else:
         dx, dh, dc, steps = lstm_sequence_backward(*grads, *values)
     found = {"x": dx, "h0": dh, "c0": dc}
@@ -205,7 +207,9 @@ def _(x, h0, weight, bias, valid, reverse):
 
 @gru_sequence.calls
 def _(c, outs, x, h0, weight, bias, valid, reverse):
-    return native_recurrent.forward_calls(c, "gru", x, h0, None, weight, bias, valid, reverse, *outs[:2], None, outs[2], None)
+    return native_recurrent.forward_calls(
+        c, "gru", x, h0, None, weight, bias, valid, reverse, outs[0], outs[1], None, outs[2], None
+    )
 
 
 @gru_sequence.meta
@@ -217,9 +221,9 @@ def _(x, h0, weight, bias, valid, reverse):
 @gru_sequence.grad("*")
 def _(g_out, g_hn, g_gates, x: Meta, h0, weight, bias, valid, reverse, out, gates, needs):
     if state.grad:
-        wide = [None if t is None else single(t) for t in (g_out, g_hn, g_gates)]
+        g1, g2, g3 = [None if t is None else single(t) for t in (g_out, g_hn, g_gates)]
         dx, dh, products = recurrences.gru_backward(
-            TENSOR_STEPS, *wide, gates, single(out), single(h0), single(weight), valid, reverse
+            TENSOR_STEPS, g1, g2, g3, gates, single(out), single(h0), single(weight), valid, reverse
         )
     else:
         dx, dh, products = gru_sequence_backward(g_out, g_hn, g_gates, gates, out, h0, weight, valid, reverse)
@@ -287,7 +291,9 @@ def _(x, h0, weight, valid, relu, reverse):
 
 @rnn_sequence.calls
 def _(c, outs, x, h0, weight, valid, relu, reverse):
-    return native_recurrent.forward_calls(c, _PLAIN[relu], x, h0, None, weight, None, valid, reverse, *outs, None, None, None)
+    return native_recurrent.forward_calls(
+        c, _PLAIN[relu], x, h0, None, weight, None, valid, reverse, outs[0], outs[1], None, None, None
+    )
 
 
 @rnn_sequence.meta
@@ -298,8 +304,8 @@ def _(x, h0, weight, valid, relu, reverse):
 @rnn_sequence.grad("*")
 def _(g_out, g_hn, x: Meta, h0, weight, valid, relu, reverse, out, needs):
     if state.grad:
-        wide = [None if t is None else single(t) for t in (g_out, g_hn, out, weight)]
-        dx, dh = recurrences.rnn_backward(TENSOR_STEPS, *wide, valid, relu, reverse)
+        g1, g2, states, by = [None if t is None else single(t) for t in (g_out, g_hn, out, weight)]
+        dx, dh = recurrences.rnn_backward(TENSOR_STEPS, g1, g2, states, by, valid, relu, reverse)
     else:
         dx, dh = rnn_sequence_backward(g_out, g_hn, out, weight, valid, relu, reverse)
     found = {"x": dx, "h0": dh}
@@ -322,7 +328,7 @@ def _(g_out, g_hn, out, weight, valid, relu, reverse):
 @rnn_sequence_backward.calls
 def _(c, outs, g_out, g_hn, out, weight, valid, relu, reverse):
     return native_recurrent.backward_calls(
-        c, _PLAIN[relu], g_out, g_hn, None, None, None, out, None, weight, valid, reverse, *outs, None
+        c, _PLAIN[relu], g_out, g_hn, None, None, None, out, None, weight, valid, reverse, outs[0], outs[1], None
     )
 
 

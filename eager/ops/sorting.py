@@ -82,7 +82,11 @@ def _argsort(x, dim, descending):
     return np.argsort(keys, axis=dim, kind="stable")
 
 
-@extern(template="order", outputs=_VALUES, meta=lambda x, dim, descending: (tuple(x.shape), _like(x, tuple(x.shape))))
+def _sorted_sizes(x, dim, descending):
+    return tuple(x.shape), _like(x, tuple(x.shape))
+
+
+@extern(template="order", outputs=_VALUES, meta=_sorted_sizes)
 def sort(x, dim: static, descending=False):
     """Stable. (values, positions), row-major."""
     if x.ndim == 0:
@@ -96,7 +100,7 @@ sort.native(order.sort)
 
 @sort.calls
 def _(c, outs, x, dim, descending):
-    return order.sort_calls(c, *outs, x, dim, descending)
+    return order.sort_calls(c, outs[0], outs[1], x, dim, descending)
 
 
 @sort.grad("x")
@@ -118,7 +122,11 @@ sort.samples(
 )
 
 
-@extern(template="order", outputs=_VALUES, meta=lambda x, k, dim, largest, ordered: (_cut(x, k, dim), _like(x, _cut(x, k, dim))))
+def _first_sizes(x, k, dim, largest, ordered):
+    return _cut(x, k, dim), _like(x, _cut(x, k, dim))
+
+
+@extern(template="order", outputs=_VALUES, meta=_first_sizes)
 def topk(x, k: size, dim: static, largest=True, ordered=True):
     """The k largest (or smallest) along dim, in order."""
     if x.ndim == 0:
@@ -141,7 +149,7 @@ def _(x, k, dim, largest, ordered):
 
 @topk.calls
 def _(c, outs, x, k, dim, largest, ordered):
-    return order.topk_calls(c, *outs, x, k, dim, largest)
+    return order.topk_calls(c, outs[0], outs[1], x, k, dim, largest)
 
 
 @topk.grad("x")

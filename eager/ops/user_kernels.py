@@ -70,11 +70,11 @@ def record(count: int):
         arrays = [same_memory(a) if k in call.written else a for k, a in enumerate(operands)]
         call(arrays)
         made = tuple(arrays[k] for k in call.written)
-        return made if len(made) > 1 else made[0]
+        return made[0] if len(made) == 1 else made
 
     def meta(operands, call):
         made = tuple(like(operands[k]) for k in call.written)
-        return made if len(made) > 1 else made[0]
+        return made[0] if len(made) == 1 else made
 
     return extern(
         name=f"user_kernel_{count}", meta=meta, outputs=tuple(Out(f"new_{k}", differentiable=False) for k in range(count))

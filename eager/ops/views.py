@@ -3,6 +3,8 @@
 Rules only add strides and multiply them by integers, so they also run on symbols. Dims come in as non-negative ints.
 """
 
+from typing import Any
+
 from ...runtime import copy_gather
 from .._call import fresh_view, unfold_backward as unfold_windows_back
 from ..op.gradient import Meta
@@ -21,7 +23,8 @@ def view_strides(shape, strides, size):
     """Strides that show a tensor's memory under new sizes, or None where only a copy could."""
     if _same(strides, contiguous_strides(shape)) or _empty(shape):
         return contiguous_strides(size)
-    out, at = [None] * len(size), len(size) - 1
+    out: list[Any] = [None] * len(size)
+    at = len(size) - 1
     step, count, wanted = (strides[-1] if shape else 1), 1, 1
     for d in reversed(range(len(shape))):
         wanted = wanted * shape[d]

@@ -1,6 +1,7 @@
 """Schedules that go round, or that look at a metric: cosine restarts, cyclic rates, the one-cycle policy, plateaus."""
 
 import math
+from typing import Any
 
 from .lr_base import LRScheduler, set_rate
 from .optimizer import Optimizer
@@ -209,7 +210,7 @@ class OneCycleLR(LRScheduler):
     def _fl_phases(self, pct_start, three_phase, cycle_momentum):
         """[(last step, rate at start, rate at end, momentum at start, at end)], as names of the group's entries."""
         rise = float(pct_start * self.total_steps) - 1
-        names = [
+        names: list[tuple[Any, ...]] = [
             ("initial_lr", "max_lr", "max_momentum", "base_momentum"),
             ("max_lr", "initial_lr" if three_phase else "min_lr", "base_momentum", "max_momentum"),
         ]

@@ -5,6 +5,7 @@ looks for a point that satisfies the strong Wolfe conditions.
 """
 
 import math
+from typing import Any
 
 from .. import api
 from ..autograd import enable_grad, no_grad
@@ -76,7 +77,7 @@ class LBFGS(Optimizer):
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
-        first = closure()
+        first: Any = closure()
         loss, grad = float(first), self._gather_flat_grad()
         state["func_evals"] += 1
         if grad.abs().max() <= group["tolerance_grad"]:

@@ -3,6 +3,8 @@
 A rate that is a tensor stays the same tensor and gets a new value, so that compiled steps see it.
 """
 
+from collections.abc import Callable
+
 from ..tensor import Tensor
 from .optimizer import Optimizer
 
@@ -20,6 +22,8 @@ def set_rate(group, rate):
 
 class LRScheduler:
     """Base: `last_epoch` counts steps from 0; a subclass gives `get_lr()` from the groups' current rates."""
+
+    _get_closed_form_lr: Callable[[], list]  # of the classes that have one
 
     def __init__(self, optimizer, last_epoch=-1):
         if not isinstance(optimizer, Optimizer):

@@ -7,6 +7,7 @@ In: parameters, or dictionaries of parameters with options. Out: `step()` change
 import copy
 import functools
 from collections import OrderedDict, defaultdict
+from typing import Any
 
 from ..autograd import enable_grad
 from ..autograd.api import zero_gradient
@@ -61,7 +62,12 @@ class Optimizer:
     """Base class: a subclass gives `defaults` and a `step(closure=None)`."""
 
     # a wrapper that never runs __init__ has no hooks of its steps
-    _optimizer_step_pre_hooks = _optimizer_step_post_hooks = None
+    _optimizer_step_pre_hooks: Any = None
+    _optimizer_step_post_hooks: Any = None
+    _state_dict_pre_hooks: OrderedDict
+    _state_dict_post_hooks: OrderedDict
+    _load_state_dict_pre_hooks: OrderedDict
+    _load_state_dict_post_hooks: OrderedDict
 
     def __init__(self, params, defaults):
         self.defaults = defaults
@@ -135,7 +141,7 @@ class Optimizer:
                 "optimizer parameters need to be organized in ordered collections, but the ordering of "
                 "tensors in sets will change between runs. Please use a list instead."
             )
-        params = [params] if isinstance(params, Tensor) else list(params)
+        params: list[Any] = [params] if isinstance(params, Tensor) else list(params)
         if params and isinstance(params[0], tuple):  # named parameters
             param_group["param_names"] = [name for name, _ in params]
             params = [param for _, param in params]

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+from typing import Any
 
 from .. import api
 from ..autograd import no_grad
@@ -106,7 +107,7 @@ class AveragedModel(Module):
             for average, value in zip(averages, values):
                 average.copy_(self.avg_fn(average.detach(), value.detach(), self.n_averaged))
         else:
-            average_all = self.multi_avg_fn or get_swa_multi_avg_fn()
+            average_all: Any = self.multi_avg_fn or get_swa_multi_avg_fn()
             average_all([p.detach() for p in averages], [p.detach() for p in values], self.n_averaged)
         if not self.use_buffers:
             for own, theirs in zip(self.module.buffers(), model.buffers()):

@@ -13,6 +13,7 @@ import os
 import struct
 import zipfile
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -182,7 +183,7 @@ class Reader:
         start, size = self.span(name)
         if self.whole is not None:
             return self.whole[start : start + size]
-        flat = np.empty(size, np.uint8)
+        flat: Any = np.empty(size, np.uint8)
         self.file.seek(start)
         if read_into(self.file, flat) != size:
             raise corrupt(f"{self.prefix}{name} is cut off")
@@ -199,7 +200,7 @@ class Reader:
         self.pending.clear()
 
 
-def read_into(file, flat: np.ndarray) -> int:
+def read_into(file, flat: Any) -> int:
     """Fills the array from the file; the number of bytes that were there."""
     into, done = memoryview(flat), 0
     while done < flat.nbytes:

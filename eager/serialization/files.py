@@ -16,6 +16,8 @@ import pickletools
 import sys
 import threading
 import zlib
+from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -206,7 +208,7 @@ def _load_zip(file, reader, map_location, mapped):
     if "data.pkl" not in archive:
         raise corrupt("file not found: data.pkl")
     storages = Storages(archive, map_location)
-    pickled = archive.read("data.pkl")
+    pickled: Any = archive.read("data.pkl")
     archive.verify()
     result, _ = reader(memoryview(pickled), 0, storages.load)
     archive.verify()
@@ -217,7 +219,8 @@ class Storages:
     """The storages of an archive by key, each read once."""
 
     def __init__(self, archive: Reader, map_location):
-        self.archive, self.restore, self.known = archive, restorer(map_location), {}
+        self.archive, self.known = archive, {}
+        self.restore: Callable[..., Any] = restorer(map_location)
         self.only_meta = str(map_location) == "meta"
         self.touched = callable(map_location)  # by the user, who may write to it
         order = archive.read("byteorder").tobytes().decode("ascii", "replace") if "byteorder" in archive else "little"
@@ -261,11 +264,11 @@ def machine(weights_only, module, encoding, rest):
     """A function (bytes, position, persistent_load) -> (object, position behind it)."""
     if weights_only:
 
-        def run(data, start, persistent_load):
+        def run_own(data, start, persistent_load):
             m = Machine(data, start, persistent_load, encoding)
             return m.load(), m.position
 
-        return run
+        return run_own
 
     class Unpickler(module.Unpickler):
         def find_class(self, name_of_module, name):
@@ -334,6 +337,7 @@ def get_unsafe_globals_in_checkpoint(f) -> list:
 def mentioned(text: bytes):
     """(module, name) of every global of a pickle."""
     strings = []
+    argument: Any
     for opcode, argument, _ in pickletools.genops(text):
         if opcode.name == "GLOBAL":
             yield tuple(argument.split(" ", 1))

@@ -94,10 +94,10 @@ def name_of(obj, name: str | None = None) -> tuple[str, str]:
     if known:
         return known
     module = getattr(obj, "__module__", None) or "builtins"
-    name = name or getattr(obj, "__qualname__", obj.__name__)
+    found = name or getattr(obj, "__qualname__", obj.__name__)
     if module.startswith(EAGER):
         module = "torch." + module[len(EAGER) :]
-    return normal(module), name
+    return normal(module), found
 
 
 def normal(module: str) -> str:

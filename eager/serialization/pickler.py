@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections import OrderedDict
 from types import FunctionType
+from typing import Any
 
 from .. import device as devices, dtypes
 from ..nn.parameter import Buffer, Parameter
@@ -20,10 +21,11 @@ from . import rebuild
 from .locations import location_tag
 from .names import EAGER, NAMES, name_of
 
+_Python: Any = pickle._Pickler
 _OWN_REDUCERS = (Tensor.__reduce_ex__, Parameter.__reduce_ex__)
 
 
-class Pickler(pickle._Pickler):
+class Pickler(_Python):
     """`legacy` storage references carry a sixth field, as files before the zip format do."""
 
     def __init__(self, file, protocol: int = 2, legacy: bool = False):
@@ -68,7 +70,7 @@ class Pickler(pickle._Pickler):
             self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
         self.memoize(obj)
 
-    dispatch = {**pickle._Pickler.dispatch, FunctionType: save_global}
+    dispatch = {**_Python.dispatch, FunctionType: save_global}
 
     def reducer_override(self, obj):
         if isinstance(obj, Tensor):

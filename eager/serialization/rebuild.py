@@ -7,6 +7,7 @@ are those of PyTorch's functions without the leading underscore.
 from __future__ import annotations
 
 import collections
+from typing import Any
 
 from .. import dtypes
 from ..device import meta
@@ -144,6 +145,7 @@ def rebuild_from_type_v2(function, new_type, arguments, state) -> Tensor:
 
 def set_state(obj, state):
     """Attributes from a dict, or from a pair (dict, dict of slots); none may hide one of the class."""
+    part: Any
     for part in state if isinstance(state, tuple) and len(state) == 2 else (state,):
         check(part is None or isinstance(part, dict), f"attributes given as {type(part).__name__}")
         for name, value in (part or {}).items():
@@ -204,7 +206,7 @@ def new_set(values=()) -> set:
     return set(values)
 
 
-def new_bytearray(values=b"", encoding=None) -> bytearray:
+def new_bytearray(values=b"", encoding: Any = None) -> bytearray:
     """From bytes or text, never from a length."""
     if isinstance(values, str):
         return bytearray(encode(values, encoding))

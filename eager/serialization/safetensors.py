@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -63,14 +64,14 @@ def save_file(tensors: dict, filename, metadata: dict | None = None) -> None:
 def _parts(tensors, metadata):
     """Header and arrays; larger elements first, so that everything is aligned."""
     _check_sharing(tensors)
-    header = {"__metadata__": {str(k): str(v) for k, v in metadata.items()}} if metadata else {}
+    header: dict[str, Any] = {"__metadata__": {str(k): str(v) for k, v in metadata.items()}} if metadata else {}
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     arrays, position = [], 0
     for name in order:
         t = tensors[name]
         if t.dtype not in _CODES:
             raise ValueError(f"{name}: safetensors files have no {t.dtype}")
-        array = np.ascontiguousarray(t.detach()._values("save_file()")).reshape(-1).view(np.uint8)
+        array: Any = np.ascontiguousarray(t.detach()._values("save_file()")).reshape(-1).view(np.uint8)
         header[name] = {"dtype": _CODES[t.dtype], "shape": list(t.shape), "data_offsets": [position, position + array.nbytes]}
         position += array.nbytes
         arrays.append(memoryview(array))

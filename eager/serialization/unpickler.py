@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import struct
 from collections import OrderedDict
+from typing import Any
 
 from ..tensor import Tensor
 from .names import CALLS, SAFE, added, name_of, normal
@@ -321,7 +322,8 @@ class Machine:
         if cls is OrderedDict and not arguments:
             self.push(OrderedDict())
         elif is_added(cls):
-            self.push(self.made(cls.__new__(cls, *arguments)))
+            kind: Any = cls
+            self.push(self.made(kind.__new__(kind, *arguments)))
         else:
             raise UnpicklingError(f"Trying to instantiate unrecognized class {cls!r:.200}")
 

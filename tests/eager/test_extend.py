@@ -122,6 +122,13 @@ WRONG = {
         def without_samples(s, x): return x + 1
         extend.check(without_samples, [])""",
     ),
+    "no rule of samples": (
+        "nothing was checked",
+        """
+        @extend.pointwise
+        def never_sampled(s, x): return x + 1
+        extend.check(never_sampled)""",
+    ),
     "taken name": (
         "'add' is already defined",
         """

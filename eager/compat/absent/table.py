@@ -19,6 +19,7 @@ import pathlib
 import re
 import types
 import typing
+from typing import Any
 
 from ... import dtypes
 from .. import missing
@@ -51,7 +52,7 @@ def lines():
 @functools.cache
 def names(path):
     """{name: its entry} of one module."""
-    return {re.match(r"\w+", each)[0]: each for each in lines().get(path, (False, ""))[1].split()}
+    return {re.split(r"\W", each, maxsplit=1)[0]: each for each in lines().get(path, (False, ""))[1].split()}
 
 
 def inner(name):
@@ -88,14 +89,17 @@ def value(path, name):
 
 
 def made(symbol, entry):
-    name, sign, exception, place, bytes_, members, plain = ENTRY.match(entry).groups()
+    found = ENTRY.match(entry)
+    assert found is not None
+    name, sign, exception, place, bytes_, members, plain = found.groups()
     module = symbol.rpartition(".")[0]
     if place:
         return getattr(importlib.import_module(f"{PACKAGE}.{inner(place)}".rstrip(".")), name)
     if sign == "()":
         return missing.function(symbol, reason(symbol))
     if sign == "~":
-        return typing.TypeVar(name)
+        variable: Any = typing.TypeVar
+        return variable(name)
     if exception:
         return type(
             name, (getattr(builtins, exception),), {"__module__": module, "__doc__": f"{symbol}: nothing here raises it."}
@@ -127,6 +131,9 @@ class ElementType(dtypes.dtype):
 
 class Placeholders(types.ModuleType):
     """A module of PyTorch that does not exist here."""
+
+    missing: str
+    __all__: list[str]
 
     def __getattr__(self, name):
         found = first([inner(self.__name__)], name)

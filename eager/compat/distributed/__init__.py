@@ -15,7 +15,8 @@ class ReduceOp(enum.Enum):
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
 
 
-ReduceOp.RedOpType = ReduceOp
+for _name in ("RedOpType",):  # the class's older name
+    setattr(ReduceOp, _name, ReduceOp)
 
 
 class ProcessGroup:
@@ -41,7 +42,7 @@ class Work:
 class group:
     """`group.WORLD`: None until the group exists."""
 
-    WORLD = None
+    WORLD: ProcessGroup | None = None
 
 
 GroupMember = group

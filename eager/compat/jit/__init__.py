@@ -18,11 +18,11 @@ def _same(obj=None, *args, **kwargs):
     return obj
 
 
-script = export = script_method = interface = _script_if_tracing = script_if_tracing = ignore = _same
+script = export = script_method = interface = _script_if_tracing = script_if_tracing = _same
 optimize_for_inference = freeze = _overload_method = _overload = _same
 
 
-def ignore(drop=False, **kwargs):  # noqa: F811
+def ignore(drop=False, **kwargs):
     """Decorator, with or without arguments: returns the function."""
     return drop if callable(drop) else _same
 

@@ -1,6 +1,7 @@
 """Activations as modules."""
 
 import warnings
+from typing import Any
 
 from ...api import empty
 from .. import functional as F
@@ -169,7 +170,7 @@ class Softsign(Module):
 
 
 class _AlongDim(Module):
-    def __init__(self, dim=None):
+    def __init__(self, dim: Any = None):
         super().__init__()
         self.dim = dim
 

@@ -1,6 +1,7 @@
 """Softmax over many classes in clusters: frequent classes in the head, the others behind one entry per cluster."""
 
 from collections import namedtuple
+from typing import Any
 
 from ...api import cat, log_softmax, zeros
 from .. import functional as F
@@ -96,7 +97,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def predict(self, input):
         """The likeliest class of each row; clusters are looked into only where the head chooses one."""
-        head = self.head(input)
+        head: Any = self.head(input)
         output = head.argmax(dim=1)
         outside = output >= self.shortlist_size
         if not bool(outside.any()):

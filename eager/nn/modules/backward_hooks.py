@@ -6,6 +6,7 @@ run. The older kind hangs on the last node of the result.
 """
 
 import warnings
+from typing import Any
 
 from ...autograd import Function, is_grad_enabled
 from ...tensor import Tensor
@@ -31,8 +32,9 @@ class BackwardCall:
 
     def __init__(self, module, hooks, pre_hooks):
         self.module, self.hooks, self.pre_hooks = module, hooks, pre_hooks
-        self.grad_output = None
-        self.inputs = self.outputs = None  # where the tensors are among the arguments and the results
+        self.grad_output: Any = None
+        self.inputs: Any = None  # where the tensors are among the arguments
+        self.outputs: Any = None  # ditto among the results
         self.n_inputs = self.n_outputs = 0
 
     # forward

@@ -4,6 +4,8 @@ In: (N, C, *sizes) or (C, *sizes). Out: the same with other channels and sizes. 
 input first. The lazy forms learn the number of input channels from the first input.
 """
 
+from typing import TYPE_CHECKING
+
 from .. import functional as F
 from ..parameter import UninitializedParameter
 from .affine import register_map, start_uniform
@@ -282,7 +284,13 @@ class ConvTranspose3d(_ConvTransposeNd):
 # -- lazy
 
 
-class _LazyConvXdMixin(LazyModuleMixin):
+if TYPE_CHECKING:
+    _Convolution = _ConvNd  # that the mixin stands before
+else:
+    _Convolution = object
+
+
+class _LazyConvXdMixin(LazyModuleMixin, _Convolution):
     """A convolution that takes its number of input channels from the first input."""
 
     def _fl_open(self, out_channels, bias, device, dtype):

@@ -4,14 +4,22 @@ In: a module class with uninitialized parameters and `initialize_parameters(*arg
 the first call the module is one of `cls_to_become`, and nothing of the mixin is left but the sizes it found.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ...autograd import no_grad
 from ..parameter import is_lazy
 
 
-class LazyModuleMixin:
+if TYPE_CHECKING:
+    from .module import Module  # that the mixin stands before
+else:
+    Module = object
+
+
+class LazyModuleMixin(Module):
     """Put before the module class: `class LazyConv2d(LazyModuleMixin, Conv2d)`."""
 
-    cls_to_become = None
+    cls_to_become: Any = None
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

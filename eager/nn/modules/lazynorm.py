@@ -1,5 +1,7 @@
 """Batch and instance norm that learn their number of channels from the first input."""
 
+from typing import TYPE_CHECKING, Any
+
 from ...api import tensor
 from ...dtypes import int64
 from ..parameter import UninitializedBuffer, UninitializedParameter
@@ -17,10 +19,16 @@ __all__ = [
 ]
 
 
-class _LazyNorm(LazyModuleMixin):
+if TYPE_CHECKING:
+    _Norm = BatchNorm1d  # or its kin, that the mixin stands before
+else:
+    _Norm = object
+
+
+class _LazyNorm(LazyModuleMixin, _Norm):
     def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
         super().__init__(0, eps, momentum, False, False, device, dtype)
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         self.affine = affine
         self.track_running_stats = track_running_stats
         if affine:

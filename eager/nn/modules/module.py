@@ -9,6 +9,7 @@ import functools
 import itertools
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
+from typing import Any
 
 from ...autograd import no_grad
 from ...autograd.api import zero_gradient
@@ -238,7 +239,7 @@ class Module:
             return False
         return True
 
-    def _fl_assign_buffer(self, name, value):
+    def _fl_assign_buffer(self, name, value: Any):
         buffers = self._fl_table_or_raise("_buffers", "buffer")
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
@@ -248,7 +249,8 @@ class Module:
             buffers[name] = registered(_global_buffer_registration_hooks, self, name, value)
         else:
             self.__dict__.pop(name, None)
-            self.register_buffer(name, value, value.persistent)
+            buffer: Any = value
+            self.register_buffer(name, buffer, buffer.persistent)
 
     def __delattr__(self, name):
         fields = self.__dict__
@@ -502,7 +504,7 @@ class Module:
         if self._fl_has_extra_state():
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
-    def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
+    def state_dict(self, *args, destination: Any = None, prefix: Any = "", keep_vars: Any = False):
         """An OrderedDict of detached tensors that share memory with the module's: parameters, buffers, then
         children."""
         if args:
@@ -598,7 +600,7 @@ class Module:
                 if name not in (self._modules if dot else own):
                     unexpected_keys.append(key)
 
-    def load_state_dict(self, state_dict, strict=True, assign=False):
+    def load_state_dict(self, state_dict: Any, strict=True, assign=False):
         """Copy values in; raises RuntimeError naming all wrong keys and shapes, returns (missing, unexpected) keys."""
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")

@@ -67,7 +67,7 @@ class ConstantPad3d(_ConstantPadNd):
     _fl_sides = staticmethod(_sextuple)
 
 
-class _Zero:
+class _Zero(_ConstantPadNd):
     def __init__(self, padding):
         super().__init__(padding, 0.0)
 

@@ -7,6 +7,7 @@ number and `_reverse` for the second direction. States are (layers * directions,
 import math
 import numbers
 import warnings
+from typing import Any
 
 from ...api import empty, zeros
 from ...frontend import recurrent_layers
@@ -29,10 +30,11 @@ def _permuted(states, permutation):
     return states if permutation is None else tuple(apply_permutation(s, permutation) for s in states)
 
 
-def _check_options(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size):
-    if not isinstance(dropout, numbers.Number) or not 0 <= dropout <= 1 or isinstance(dropout, bool):
+def _check_options(input_size, hidden_size, num_layers, bias, batch_first, dropout: Any, proj_size):
+    share: Any = dropout
+    if not isinstance(dropout, numbers.Number) or not 0 <= share <= 1 or isinstance(dropout, bool):
         raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
-    if dropout > 0 and num_layers == 1:
+    if share > 0 and num_layers == 1:
         warnings.warn(
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
             f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",

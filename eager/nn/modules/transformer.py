@@ -4,6 +4,7 @@ Inputs are (L, N, E), or (N, L, E) with batch_first. Masks are additive or boole
 """
 
 import copy
+from typing import Any
 
 from ... import api
 from .. import functional as F
@@ -77,7 +78,7 @@ class TransformerEncoderLayer(_Layer):
         dtype=None,
     ):
         super().__init__()
-        made = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **made)
         self._fl_set_up(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, 2, made)
 
@@ -116,7 +117,7 @@ class TransformerDecoderLayer(_Layer):
         dtype=None,
     ):
         super().__init__()
-        made = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **made)
         self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **made)
         self._fl_set_up(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, 3, made)
@@ -257,7 +258,7 @@ class Transformer(Module):
         dtype=None,
     ):
         super().__init__()
-        made = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
         options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
         if custom_encoder is None:
             custom_encoder = TransformerEncoder(

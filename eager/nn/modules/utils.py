@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
 
 def _ntuple(n, name):
@@ -36,7 +37,7 @@ def consume_prefix_in_state_dict_if_present(state_dict, prefix):
     """Takes `prefix` off the names of a state_dict (of DataParallel, say), in place."""
     for key in [k for k in state_dict if k.startswith(prefix)]:
         state_dict[key[len(prefix) :]] = state_dict.pop(key)
-    metadata = getattr(state_dict, "_metadata", None)
+    metadata: Any = getattr(state_dict, "_metadata", None)
     for key in [k for k in metadata or () if k]:
         if key == prefix.rstrip(".") or key.startswith(prefix):
             metadata[key[len(prefix) :]] = metadata.pop(key)

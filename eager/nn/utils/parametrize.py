@@ -7,6 +7,7 @@ The module gets a class of its own with a property of the tensor's name; what it
 import copy
 from collections.abc import Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from ...autograd import no_grad
 from ...tensor import Tensor
@@ -66,7 +67,7 @@ class ParametrizationList(ModuleList):
         super().__init__(modules)
         self.unsafe = unsafe
         shape, dtype = original.shape, original.dtype
-        new = self._inverted(original)
+        new: Any = self._inverted(original)
         if not isinstance(new, Tensor) and not isinstance(new, Sequence):
             raise ValueError(
                 f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(new).__name__}"
@@ -167,7 +168,7 @@ def _inject_class(module):
     def __getstate__(self):
         raise RuntimeError("Serialization of parametrized modules is only supported through state_dict().")
 
-    body = {"__getstate__": __getstate__}
+    body: dict[str, Any] = {"__getstate__": __getstate__}
     if not hasattr(cls, "__deepcopy__"):
         body["__deepcopy__"] = __deepcopy__
     module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), body)

@@ -6,6 +6,7 @@ attribute `name` to their product. Pruning again multiplies the masks; `remove` 
 
 import numbers
 from abc import ABC, abstractmethod
+from typing import Any
 
 from ... import api
 from ...autograd import no_grad
@@ -37,14 +38,15 @@ class BasePruningMethod(ABC):
     and computes masks."""
 
     _tensor_name: str
-    PRUNING_TYPE = None
+    PRUNING_TYPE: str | None = None
+    dim: int  # of the structured
 
     def __call__(self, module, inputs):
         """The forward pre-hook."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t, default_mask) -> Any:
         """A new mask, from the tensor and the mask that already holds."""
 
     def apply_mask(self, module):
@@ -118,7 +120,7 @@ class PruningContainer(BasePruningMethod):
     """Several prunings of one tensor, one after the other."""
 
     def __init__(self, *args):
-        self._pruning_methods = ()
+        self._pruning_methods: tuple[Any, ...] = ()
         if len(args) == 1 and not isinstance(args[0], (list, tuple)):
             self._tensor_name = args[0]._tensor_name
         for method in args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args:
@@ -192,7 +194,8 @@ def _check_amount(amount):
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     whole = isinstance(amount, numbers.Integral)
-    if (whole and amount < 0) or (not whole and not 0 <= amount <= 1):
+    n: Any = amount
+    if (whole and n < 0) or (not whole and not 0 <= n <= 1):
         raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 

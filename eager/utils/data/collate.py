@@ -5,6 +5,7 @@ field by field.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,8 @@ def default_convert(data):
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "SUO":
         return api.as_tensor(data)
     if isinstance(data, Mapping):
-        return type(data)({k: default_convert(v) for k, v in data.items()})
+        kind: Any = type(data)
+        return kind({k: default_convert(v) for k, v in data.items()})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*(default_convert(d) for d in data))
     if isinstance(data, (list, tuple)):

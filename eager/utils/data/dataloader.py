@@ -103,7 +103,7 @@ class DataLoader:
         if generator is not None and not isinstance(generator, Generator):
             raise TypeError(f"DataLoader: generator must be a Generator, got {type(generator).__name__}")
         self.dataset, self.num_workers, self.pin_memory, self.timeout = dataset, num_workers, pin_memory, timeout
-        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.prefetch_factor: Any = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.persistent_workers, self.in_order = persistent_workers, in_order
         self.pin_memory_device, self._workers = pin_memory_device, None
         self.multiprocessing_context = multiprocessing_context
@@ -237,7 +237,8 @@ class DataLoader:
 
     def __len__(self):
         if not self._iterable:
-            return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+            sampler: Any = self.sampler if self.batch_sampler is None else self.batch_sampler
+            return len(sampler)
         n = len(self.dataset)
         if self.batch_size is None:
             return n

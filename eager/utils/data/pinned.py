@@ -4,6 +4,7 @@ In: batches (tensors, nested in the usual containers, or objects with `pin_memor
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def pinned(batches, wanted: bool):
@@ -17,7 +18,8 @@ def pin(batch, device=None):
     if isinstance(batch, (str, bytes)):
         return batch
     if isinstance(batch, Mapping):
-        return type(batch)({key: pin(value) for key, value in batch.items()})
+        kind: Any = type(batch)
+        return kind({key: pin(value) for key, value in batch.items()})
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*map(pin, batch))
     if isinstance(batch, Sequence):

@@ -11,6 +11,7 @@ import io
 import mmap
 import os
 import pickle
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,8 @@ class _Pickler(pickle.Pickler):
         if type(obj) is Tensor:
             return _reduce(obj)
         if type(obj) is Storage:
-            return _storage, (pickle.PickleBuffer(obj.bytes),)
+            flat: Any = obj.bytes
+            return _storage, (pickle.PickleBuffer(flat),)
         return NotImplemented
 
 
@@ -48,7 +50,8 @@ def _reduce(t):
             "on the tensor before serializing (e.g., putting it on the queue)."
         )
     if t._array.flags.c_contiguous:  # a piece of a larger storage goes alone
-        return _tensor, (pickle.PickleBuffer(flat_bytes(t._array)), t.dtype, tuple(t.shape), t._requires_grad)
+        flat: Any = flat_bytes(t._array)
+        return _tensor, (pickle.PickleBuffer(flat), t.dtype, tuple(t.shape), t._requires_grad)
     return _view, (t.untyped_storage(), t.dtype, tuple(t.shape), t.stride(), t.storage_offset(), t._requires_grad)
 
 

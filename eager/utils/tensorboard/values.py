@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -120,7 +121,7 @@ def arranged(array: np.ndarray, form: str) -> np.ndarray:
             f"size of input tensor and input format are different. tensor shape: {array.shape}, input_format: {form}"
         )
     if "N" in form:
-        order = [form.index(axis) if axis in form else None for axis in "NHWC"]
+        order: Any = [form.index(axis) if axis in form else None for axis in "NHWC"]
         return grid(array.transpose(order))
     if "C" not in form:
         return array.transpose([form.index(axis) for axis in "HW"])[:, :, None].repeat(3, 2)

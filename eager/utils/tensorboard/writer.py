@@ -75,7 +75,7 @@ class SummaryWriter:
         self.all_writers: dict[str, FileWriter] = {}
         self._get_file_writer()
         if purge_step is not None:
-            self.file_writer.file.add(event(purge_step, session=pb.integer(1, 1)))  # a session starts
+            self._get_file_writer().file.add(event(purge_step, session=pb.integer(1, 1)))  # a session starts
 
     def _get_file_writer(self) -> FileWriter:
         if self.file_writer is None:
@@ -142,11 +142,17 @@ class SummaryWriter:
     ):
         if weights is not None:
             raise RuntimeError("SummaryWriter.add_pr_curve_raw: weights is not supported: the counts hold them already")
-        rows = map(
-            numpy_of,
-            (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall),
+        content = messages.pr_curve_raw(
+            tag,
+            numpy_of(true_positive_counts),
+            numpy_of(false_positive_counts),
+            numpy_of(true_negative_counts),
+            numpy_of(false_negative_counts),
+            numpy_of(precision),
+            numpy_of(recall),
+            num_thresholds,
         )
-        self._add(messages.pr_curve_raw(tag, *rows, num_thresholds), global_step, walltime)
+        self._add(content, global_step, walltime)
 
     # -- pictures, sound, text
 
@@ -236,7 +242,7 @@ class SummaryWriter:
         given = {name: number_of(x) if isinstance(x, Tensor) else x for name, x in hparam_dict.items()}
         made = messages.hparams(given, metric_dict, hparam_domain_discrete)
         with SummaryWriter(os.path.join(self.log_dir, run_name or str(time.time()))) as below:
-            below.file_writer.add_summary(*made)
+            below._get_file_writer().add_summary(*made)
             for name, number in metric_dict.items():
                 below.add_scalar(name, number, global_step)
 
