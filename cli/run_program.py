@@ -38,9 +38,10 @@ def run_module(name: str, arguments: list[str]) -> None:
     """Run a module as `python -m NAME ARGUMENTS` does. Raises ScriptFailed, with the traceback on stderr, where it fails, and
     Wrong where there is none of this name."""
     with _surroundings(name, os.getcwd(), arguments), ending(name):
+        found: Any = runpy  # two of its private names: what `python -m` itself finds a module by
         try:
-            _, spec, _ = runpy._get_module_details(name)  # (imports the packages above it, as `python -m` does)
-        except (ImportError, runpy._Error) as error:
+            _, spec, _ = found._get_module_details(name)  # (imports the packages above it, as `python -m` does)
+        except (ImportError, found._Error) as error:
             raise Wrong(str(error)) from None
         sys.argv[0] = spec.origin
         runpy.run_module(name, run_name="__main__", alter_sys=True)
@@ -139,7 +140,8 @@ class TorchWhenAsked:
             return None
         alias(True)
         self.module = sys.modules.pop(name)  # import asks again for a module that a finder has left there
-        return importlib.machinery.ModuleSpec(name, self, origin=PACKAGE, is_package=True)
+        # a loader by its methods: that is what import asks for
+        return importlib.machinery.ModuleSpec(name, self, origin=PACKAGE, is_package=True)  # pyright: ignore[reportArgumentType]
 
     def create_module(self, spec: Any) -> Any:
         return self.module

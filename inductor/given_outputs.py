@@ -36,11 +36,12 @@ def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], wr
     return Around(build(graph, writes), places, views)
 
 
-def divided(graph: Graph) -> tuple[dict[Node | None, int], list[Node], list[ViewOfInput | ViewOfOutput]]:
+def divided(graph: Graph) -> tuple[dict[Node, int], list[Node], list[ViewOfInput | ViewOfOutput]]:
     """Of a graph's outputs: (the number of each that is given: of an input, or behind the inputs of a view; those that a
     target computes; the views, of inputs or of what it computes)."""
     given = {n: k for k, n in enumerate(graph.inputs)}
-    inputs, computed, views = dict(given), [], []
+    inputs, computed = dict(given), []
+    views: list[ViewOfInput | ViewOfOutput] = []
     for n in dict.fromkeys(n for n in graph.output.args[0] if isinstance(n, Node) and n not in given):
         base, steps = shown_gradient(n, graph)
         if not steps and n not in computed:

@@ -101,10 +101,10 @@ def started(program: Program, facts: Facts) -> Executable:
         return looped(program)
 
 
-def settled(run: Executable | None) -> Executable | None:
+def settled(run: Executable) -> Executable:
     """The executable, when the C++ compiler has made it or failed at it."""
     if isinstance(run, Around):
-        run.run = settled(run.run)
+        run.run = run.run and settled(run.run)
     if not isinstance(run, Loading):
         return run
     try:

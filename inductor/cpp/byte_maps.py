@@ -67,8 +67,9 @@ def is_byte(value: Value) -> bool:
 def runs(buffer: Buffer, index: tuple, var) -> int:
     """1 where an access moves on by an element with the axis, -1 where it stays, else 0."""
     parts = lift(buffer.linear(index)).affine([var])
-    step = int(parts[0][var]) if parts is not None and is_const(parts[0][var]) else None
-    return {1: 1, 0: -1}.get(step, 0)
+    if parts is None or not is_const(parts[0][var]):
+        return 0
+    return {1: 1, 0: -1}.get(int(parts[0][var]), 0)
 
 
 class ByteNest(Nest):

@@ -141,8 +141,13 @@ def sign_turns(difference: ExprLike, axis: Axis) -> Iterator[int]:
     if found is not None:
         c, k = found
         at = -(k // c) if c > 0 else k // -c + 1
-        if 0 < at < axis.extent:
+        if is_inside(at, axis):
             yield at
+
+
+def is_inside(at: int, axis: Axis) -> bool:
+    """Whether a place lies behind the first of an axis of known extent."""
+    return isinstance(axis.extent, int) and 0 < at < axis.extent
 
 
 def quotient_turns(atom: Atom, axis: Axis) -> Iterator[int]:
@@ -151,7 +156,7 @@ def quotient_turns(atom: Atom, axis: Axis) -> Iterator[int]:
     if found is None or not is_const(atom.args[1]) or int(lift(atom.args[1]).value) <= 0:
         return
     (c, k), d = found, int(lift(atom.args[1]).value)
-    if abs(c) * axis.extent <= d * (MOST - 1):
+    if isinstance(axis.extent, int) and abs(c) * axis.extent <= d * (MOST - 1):
         at = -(((k // d) * d + d - k) // -c) if c > 0 else (k % d) // -c + 1
-        if 0 < at < axis.extent:
+        if is_inside(at, axis):
             yield at

@@ -60,7 +60,7 @@ def _read_rows(graph: Graph, table: Node, index: Node, place: Node) -> Node:
 
 def _count(shape: tuple) -> int:
     """Places of a shape by the hints of its sizes."""
-    return math.prod(4096 if (hint := hint_of(size)) is None else hint for size in shape)
+    return math.prod(4096 if (hint := hint_of(size)) is None else int(hint) for size in shape)
 
 
 def _looked_up(node: Node, grad: bool) -> tuple[Node, Node, list[Node]] | None:

@@ -123,7 +123,7 @@ class _Functionalizer:
     def __init__(self, graph: Graph):
         self.old, self.new = graph, graph.like("forward")
         self.aliases: dict[Node, _Alias] = {}
-        self.plain: dict[Node, Node] = {}  # old nodes whose value is no tensor (tuples, numbers)
+        self.plain: dict[Node, Any] = {}  # old nodes whose value is no tensor (tuples, numbers)
         self.outs: list[Node] = []
         self.hidden: dict[_Storage, int] = {}
         self.taken = 0  # inputs so far
@@ -203,7 +203,7 @@ class _Functionalizer:
         self.aliases[node] = _Alias(source.storage, (*source.chain, step), new, source.storage.version)
 
     # -- reads -------------------------------------------------------------------------------------------------------
-    def read(self, args):
+    def read(self, args: Any) -> Any:
         return map_args(args, self.argument)
 
     def argument(self, value):
@@ -381,8 +381,8 @@ class _Functionalizer:
         result = FunctionalGraph(self.new)
         for node in self.old.inputs:
             alias = self.aliases.get(node)
-            if alias is not None and alias.storage.version:
-                storage = alias.storage
+            storage = None if alias is None else alias.storage
+            if storage is not None and storage.input is not None and storage.version:
                 result.mutated.append(Mutation(storage.input, self.inner(storage.value), storage.recorded))
         returned = [n for n in leaves(self.old.output.args[0])]
         order = {node: k for k, node in enumerate(dict.fromkeys(n for n in returned if n in self.aliases))}

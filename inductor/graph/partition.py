@@ -8,6 +8,7 @@ result may be saved only if a gradient formula names it (eager holds it then, to
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 
 from ...capture.graph.graph import Graph, Node
@@ -119,7 +120,7 @@ def _backward(joint: JointGraph, saved: list[Node], kept: set[Node]) -> tuple[Gr
     return new, _add_sizes(new, len(saved))
 
 
-def read_by_gradients(joint: JointGraph, names: list[str]) -> list[str]:
+def read_by_gradients(joint: JointGraph, names: Iterable[str]) -> list[str]:
     """Those of the saved values that the gradients of this joint graph are made of."""
     table = {n.name: n for n in joint.graph.nodes}
     saved = {table[name]: name for name in names if name in table}
@@ -163,13 +164,15 @@ def ancestors(wanted, stop=()) -> set[Node]:
 
 def _add_sizes(graph: Graph, at: int) -> list[str]:
     """Placeholders (after the first `at`) for the symbols that no input of the graph shows; their names."""
-    used: set[str] = set()
+    env, used = graph.env, set()
+    if env is None:
+        return []
     for node in graph.nodes:
         used |= symbols_in(node.args) | symbols_in(node.value)
     missing = sorted(used - graph.symbol_sources().keys())
     place = graph.inputs[at] if at < len(graph.inputs) else None
     for name in missing:
-        value = graph.env.sym(name) if name[0] != "f" else SymFloat(graph.env, ("var", name))
+        value = env.sym(name) if name[0] != "f" else SymFloat(env, ("var", name))
         node = graph.placeholder(f"size_{name}", value, f"symbol {name}")
         if place is not None:
             graph.move_before(node, place)

@@ -141,8 +141,8 @@ class Machine:
             self.region(replace(view, buffer=operand.buffer)).astype(kernel.compute.numpy)
             for view, operand in ((call.x, kernel.b), (call.weight, kernel.a))
         )
-        numbers = (tuple(map(self.size, n)) for n in (call.stride, call.padding, call.dilation))
-        made = convolution(x, weight, None, *numbers, False, (0,) * len(call.stride), call.groups)
+        stride, padding, dilation = (tuple(map(self.size, n)) for n in (call.stride, call.padding, call.dilation))
+        made = convolution(x, weight, None, stride, padding, dilation, False, (0,) * len(stride), call.groups)
         sizes = [self.size(axis.extent) for axis in kernel.epilogue.axes]
         Nest(self, (), kernel.epilogue, {kernel.acc: made.reshape(sizes)}, {}, whole=True).run()
 
@@ -206,7 +206,8 @@ def function_of(call: Any, args: tuple) -> Any:
     return direct_function(call.op, args, dtype) if call.op.kind is Kind.MAP else None
 
 
-def call_eagerly(kernel: ExternCall, args: tuple, scalars: Mapping[str, Any]) -> tuple:
+def call_eagerly(kernel: Any, args: tuple, scalars: Mapping[str, Any]) -> Sequence[Any]:
+    """The results of an `ExternCall`, or of what a launcher knows of one."""
     recording, state.grad = state.grad, False
     try:
         if kernel.draw is None:

@@ -246,6 +246,13 @@ class ExternCall:
     def inputs(self) -> tuple[Buffer, ...]:
         return tuple(dict.fromkeys(view.buffer for view in leaves(self.args, View)))
 
+    @property
+    def call(self) -> Any:
+        """The one call of the runtime's that it is."""
+        if self.calls is None or len(self.calls) != 1:
+            raise InternalError(f"{self.name} is not one call of the runtime's")
+        return self.calls[0]
+
     def stores(self) -> list[Store]:
         return []
 
@@ -597,7 +604,8 @@ class Verifier:
 
     def check_reduce(self, reduce: Reduce) -> None:
         info = COMBINES.get(reduce.combine)
-        self.require(info is not None, f"unknown combine {reduce.combine!r}")
+        if info is None:
+            return self.require(False, f"unknown combine {reduce.combine!r}")
         self.require(
             len(reduce.names) == len(reduce.dtypes) == info.n_outputs,
             f"{reduce.combine} has {info.n_outputs} accumulators, not {len(reduce.names)}",
@@ -636,6 +644,7 @@ class Verifier:
                 )
 
     def extents(self) -> list[ExprLike]:
+        assert self.kernel is not None  # (indices are checked kernel by kernel)
         return [a.extent for a in outer_axes(self.kernel)] + [a.extent for s in steps(self.kernel) for a in s.axes]
 
     @staticmethod
@@ -653,7 +662,7 @@ class Verifier:
         if load.buffer.kind == "local":
             self.require(load.buffer in locals_written, f"row scratch {load.buffer.name} is read before it is written")
             return
-        over = before if outer_axes(self.kernel) else ()
+        over = before if self.kernel is not None and outer_axes(self.kernel) else ()
         own = [(at, s) for at in (*over, step) for s in at.stores if s.buffer == load.buffer]
         if own:
             place = plain(load.buffer.linear(load.index))

@@ -535,7 +535,7 @@ class Lowering:
         if inner:
             reduce, accs = self.accumulate(op.combine, self.unique("acc_" + node.name), prologue, r, extents)
             reduces = (Step(inner, (), (reduce,)),)
-        results = op.finished(self.body, accs if len(accs) > 1 else accs[0], *args)
+        results = op.finished(self.body, accs if accs[1:] else accs[0], *args)
         results = results if isinstance(results, tuple) else (results,)
         stores = tuple(self.result_store((node, k), index, v) for k, v in enumerate(results) if self.wanted((node, k)))
         steps = (*reduces, Step((), stores))
@@ -560,7 +560,7 @@ class Lowering:
         index = tuple(0 if d in dims else place[d] for d in axes if keepdim or d not in dims)
         return outer, index, inner, tuple(place[d] for d in dims)
 
-    def accumulate(self, combine: str, name: str, prologue: Value, r: tuple, extents: tuple):
+    def accumulate(self, combine: str, name: str, prologue: Value, r: tuple, extents: tuple) -> tuple[Reduce, tuple[Value, ...]]:
         """The Reduce of a step and the values of its accumulators."""
         body, dtype = self.body, prologue.dtype
         if combine in ("any", "all"):
@@ -664,6 +664,7 @@ class Lowering:
         if found is None:
             buffer = self.realise_copy(node)
             found = as_operand(self.body.load(buffer, index), index, self.tidy)
+            assert found is not None  # (a load of a row-major buffer at the index itself)
         return found
 
     def realise_base(self, node: Node) -> None:

@@ -19,7 +19,7 @@ from ...eager.op.op import find
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
 from ...runtime.errors import InternalError
-from .runtime_wrapper import CompiledGraph
+from .runtime_wrapper import CompiledGraph, Function
 from ..graph.functionalize import FunctionalGraph, tensors
 from ..graph.verify import differs
 
@@ -145,4 +145,4 @@ class RecordedFunctional(CompiledGraph):
 
 
 def functional_run(functional: FunctionalGraph, constants: Sequence) -> Callable:
-    return RecordedFunctional(functional, lambda *_: [], None, tuple(constants))
+    return RecordedFunctional(functional, Function(lambda *_: []), None, constants)

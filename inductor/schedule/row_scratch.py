@@ -26,7 +26,7 @@ def copied_rows(context: Context, nest: Nest) -> Nest:
         name: Buffer(f"{name}_copy", b.dtype, b.sizes, b.strides, b.offset, "temp", b.origin)
         for name, item in stores.items()
         if name in loads
-        for b in [item.store.buffer]
+        for b in [item.written.buffer]
         if not context.private(nest, name)
     }
     if not copies:
