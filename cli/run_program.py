@@ -17,6 +17,7 @@ import sys
 import tempfile
 import traceback
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from .result import INTERRUPTED, ScriptFailed, Wrong
@@ -68,7 +69,7 @@ def _run(path: str, name: str, arguments: list[str]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def ending(what: str):
+def ending(what: str) -> Iterator[None]:
     """How a program ends: an error of its own is printed, and ScriptFailed tells what became of it."""
     try:
         yield
@@ -111,7 +112,7 @@ def print_error(error: BaseException) -> None:
 
 
 @contextlib.contextmanager
-def _surroundings(first: str, folder: str, arguments: list[str], module: types.ModuleType | None = None):
+def _surroundings(first: str, folder: str, arguments: list[str], module: types.ModuleType | None = None) -> Iterator[None]:
     """`sys.argv`, `sys.path[0]` and the module (if one is given) under its name, for as long as a program runs."""
     name = module.__name__ if module else "__main__"
     before = sys.argv, sys.path[:], sys.modules.get(name)

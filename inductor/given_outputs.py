@@ -7,6 +7,7 @@ each value once and never returns an input; `Around` puts the rest in at every c
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..capture.graph.graph import Graph, Node
 from ..eager.op.op import Kind
@@ -77,5 +78,5 @@ def repeats(node: Node, base: Node) -> bool:
     return base.op == "call_function" and all(type(n) is int for n in counts) and counts[0] > counts[1]
 
 
-def known(x) -> bool:
+def known(x: Any) -> bool:
     return all(map(known, x)) if isinstance(x, tuple) else x is None or type(x) in (int, bool)

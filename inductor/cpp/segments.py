@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ...capture.shapes.value_ranges import Bounds, simplify
 from ...capture.shapes.expr import Atom, Expr, ExprLike, is_const, lift
-from ..loops.body import COMPARISONS, Rewriter, Value
+from ..loops.body import COMPARISONS, Body, Rewriter, Value
 from ..loops.ir import Axis, Step, Store, step_bounds
 from .loop_codegen import lane_step
 
@@ -63,7 +63,7 @@ def moved(outer: tuple[Axis, ...], step: Step, axis: Axis, place: Expr, axes: tu
     return Step(axes, stores)
 
 
-def rewritten(rewrite: Rewriter, body, store: Store) -> Store:
+def rewritten(rewrite: Rewriter, body: Body, store: Store) -> Store:
     for v in body.indirect_args(store.index):
         rewrite(v)
     return replace(store, index=tuple([rewrite.expr(lift(e)) for e in store.index]), value=rewrite(store.value))

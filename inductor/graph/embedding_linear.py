@@ -9,10 +9,11 @@ are zero in that product, since zero times an infinity of theirs would be NaN in
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ...capture.graph.graph import Graph, Node
 from ...capture.shapes.symbolic_shapes import hint_of
-from ...eager.op.op import OPS
+from ...eager.op.op import OPS, Op
 from ...eager.state import recording
 from .passes import same_geometry
 from .retrace import on_fakes
@@ -83,6 +84,6 @@ def _leaves_rows(view: Node) -> bool:
     return all(type(dim) is int and 0 <= dim < last for dim in view.args[1 : 1 + LEADING[view.target]])
 
 
-def _call(graph: Graph, op, args: tuple, place: Node, **changed) -> Node:
+def _call(graph: Graph, op: Op, args: tuple, place: Node, **changed: Any) -> Node:
     values = tuple(a.value if isinstance(a, Node) else a for a in args)
     return graph.call(op, args, on_fakes(op, values), **{**place.marks(), **changed})

@@ -8,8 +8,9 @@ result may be saved only if a gradient formula names it (eager holds it then, to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import field
+from typing import Any
 
 from ...capture.graph.graph import Graph, Node
 from ...capture.shapes.symbolic_shapes import SymFloat, SymInt, hint_of
@@ -135,7 +136,7 @@ def _saved_placeholder(graph: Graph, node: Node, kept: bool) -> Node:
     return graph.placeholder(node.name, node.value if kept else stored(node.value), node.source or "saved")
 
 
-def stored(value):
+def stored(value: Any) -> Any:
     """The value as it lies in memory of its own."""
     if not isinstance(value, Tensor) or dense(*geometry(value)):
         return value
@@ -150,7 +151,7 @@ def _copy_needed(old: Graph, new: Graph, table: dict[Node, Node], wanted: list[N
             table[node] = new.copy_node(node, table.__getitem__)
 
 
-def ancestors(wanted, stop=()) -> set[Node]:
+def ancestors(wanted: Iterable[Node], stop: Collection[Node] = ()) -> set[Node]:
     """`wanted` and all they read, not going into or beyond `stop`."""
     found: set[Node] = set()
     stack = [n for n in wanted if n not in stop]
@@ -179,7 +180,7 @@ def _add_sizes(graph: Graph, at: int) -> list[str]:
     return missing
 
 
-def symbols_in(value) -> set[str]:
+def symbols_in(value: Any) -> set[str]:
     """Names of the symbols in arguments or in the geometry of a meta value."""
     if isinstance(value, SymInt):
         return set(value.expr.free_names())

@@ -33,7 +33,7 @@ class Recorder(Mode):
         self.grad_nodes: list[tuple] = []  # (node of autograd, user stack) of what was recorded
         self._nodes: dict[int, tuple[Tensor, Node]] = {}  # keeps the tensor, so that its id stays its own
 
-    def placeholder(self, name: str, value, source: str | None = None) -> Node:
+    def placeholder(self, name: str, value: Any, source: str | None = None) -> Node:
         node = self.graph.placeholder(name, value, source)
         if isinstance(value, Tensor):
             self.know(value, node)
@@ -64,7 +64,7 @@ class Recorder(Mode):
         self.record(op, nodes, result)
         return result
 
-    def record(self, op: Op, nodes: tuple, result) -> None:
+    def record(self, op: Op, nodes: tuple, result: Any) -> None:
         name = None
         if self.wanted is not None and self.wanted[0] is op:
             name, self.wanted = self.wanted[1], None
@@ -95,7 +95,7 @@ def passes_gradients(op: Op) -> bool:
     return bool(op.grads) and any(out.differentiable for out in op.outputs)
 
 
-def settled(size):
+def settled(size: Any) -> Any:
     """A size as an int where what is known by now leaves one number."""
     return size.env.wrap(size.expr) if isinstance(size, SymInt) else size
 
@@ -121,7 +121,7 @@ class Replay(Interpreter):
         super().__init__(graph)
         self.recorder = recorder
 
-    def call(self, node: Node, args: tuple):
+    def call(self, node: Node, args: tuple) -> Any:
         self.recorder.marks = dict(stack=node.stack, draw=node.draw, tag=node.tag)
         self.recorder.wanted = (node.target, node.name)
         try:

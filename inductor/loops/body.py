@@ -123,97 +123,97 @@ class Value:
 
     __hash__ = object.__hash__
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Value:
         return self.body.prim("add", self, other)
 
-    def __radd__(self, other):
+    def __radd__(self, other: Any) -> Value:
         return self.body.prim("add", other, self)
 
-    def __sub__(self, other):
+    def __sub__(self, other: Any) -> Value:
         return self.body.prim("sub", self, other)
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: Any) -> Value:
         return self.body.prim("sub", other, self)
 
-    def __mul__(self, other):
+    def __mul__(self, other: Any) -> Value:
         return self.body.prim("mul", self, other)
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: Any) -> Value:
         return self.body.prim("mul", other, self)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: Any) -> Value:
         return self.body.prim("truediv", self, other)
 
-    def __rtruediv__(self, other):
+    def __rtruediv__(self, other: Any) -> Value:
         return self.body.prim("truediv", other, self)
 
-    def __floordiv__(self, other):
+    def __floordiv__(self, other: Any) -> Value:
         return self.body.prim("floordiv", self, other)
 
-    def __rfloordiv__(self, other):
+    def __rfloordiv__(self, other: Any) -> Value:
         return self.body.prim("floordiv", other, self)
 
-    def __mod__(self, other):
+    def __mod__(self, other: Any) -> Value:
         return self.body.prim("mod", self, other)
 
-    def __rmod__(self, other):
+    def __rmod__(self, other: Any) -> Value:
         return self.body.prim("mod", other, self)
 
-    def __pow__(self, other):
+    def __pow__(self, other: Any) -> Value:
         return self.body.prim("pow", self, other)
 
-    def __rpow__(self, other):
+    def __rpow__(self, other: Any) -> Value:
         return self.body.prim("pow", other, self)
 
-    def __neg__(self):
+    def __neg__(self) -> Value:
         return self.body.prim("neg", self)
 
-    def __abs__(self):
+    def __abs__(self) -> Value:
         return self.body.prim("abs", self)
 
-    def __lt__(self, other):
+    def __lt__(self, other: Any) -> Value:
         return self.body.prim("lt", self, other)
 
-    def __le__(self, other):
+    def __le__(self, other: Any) -> Value:
         return self.body.prim("le", self, other)
 
-    def __gt__(self, other):
+    def __gt__(self, other: Any) -> Value:
         return self.body.prim("gt", self, other)
 
-    def __ge__(self, other):
+    def __ge__(self, other: Any) -> Value:
         return self.body.prim("ge", self, other)
 
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> Any:
         return self.body.prim("eq", self, other)
 
-    def __ne__(self, other):
+    def __ne__(self, other: Any) -> Any:
         return self.body.prim("ne", self, other)
 
-    def __and__(self, other):
+    def __and__(self, other: Any) -> Value:
         return self.body.bitwise("and", self, other)
 
-    def __rand__(self, other):
+    def __rand__(self, other: Any) -> Value:
         return self.body.bitwise("and", other, self)
 
-    def __or__(self, other):
+    def __or__(self, other: Any) -> Value:
         return self.body.bitwise("or", self, other)
 
-    def __ror__(self, other):
+    def __ror__(self, other: Any) -> Value:
         return self.body.bitwise("or", other, self)
 
-    def __xor__(self, other):
+    def __xor__(self, other: Any) -> Value:
         return self.body.bitwise("xor", self, other)
 
-    def __rxor__(self, other):
+    def __rxor__(self, other: Any) -> Value:
         return self.body.bitwise("xor", other, self)
 
-    def __lshift__(self, other):
+    def __lshift__(self, other: Any) -> Value:
         return self.body.prim("shl", self, other)
 
-    def __rshift__(self, other):
+    def __rshift__(self, other: Any) -> Value:
         return self.body.prim("shr", self, other)
 
-    def __invert__(self):
+    def __invert__(self) -> Value:
         return self.body.prim("logical_not" if self.dtype is dtypes.bool else "bit_not", self)
 
 

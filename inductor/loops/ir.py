@@ -6,7 +6,7 @@ names ranges, bodies and reductions, never tiles, vectors, threads or atomics: t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
 from typing import Any, NamedTuple
 
@@ -303,7 +303,7 @@ class Program:
         """Raise InternalError, with the IR of the kernel, at the first broken rule."""
         Verifier(self).run()
 
-    def with_kernels(self, kernels) -> Program:
+    def with_kernels(self, kernels: Iterable[Kernel]) -> Program:
         """The same program over other kernels; buffers that nothing names any more are dropped."""
         kernels = tuple(kernels)
         used = {b for k in kernels for b in (*reads(k), *writes(k))}
@@ -584,7 +584,7 @@ class Verifier:
         for check in fallible(kernel):
             self.require(check in idents, f"check {check} is not declared")
 
-    def check_step(self, outer, step: Step, accs: set[str], locals_written: set, before: list[Step]) -> None:
+    def check_step(self, outer: tuple[Axis, ...], step: Step, accs: set[str], locals_written: set, before: list[Step]) -> None:
         axes = [a.name for a in (*outer, *step.axes)]
         self.require(len(set(axes)) == len(axes), f"an axis appears twice in {axes}")
         bounds = step_bounds(outer, step)

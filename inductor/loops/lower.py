@@ -95,6 +95,9 @@ def lower(graph: Graph, name: str = "graph", takes: Callable[[tuple], bool] | No
             return lowering.program()
 
 
+Space = tuple[tuple[Axis, ...], tuple[ExprLike, ...], tuple[Axis, ...], tuple[ExprLike, ...]]
+
+
 class Loader:
     """A tensor as a formula sees it: `x(*index, mask=None, other=0) -> value`."""
 
@@ -541,7 +544,7 @@ class Lowering:
         steps = (*reduces, Step((), stores))
         self.kernels.append(LoopKernel(self.unique("k_" + node.name), outer, steps, origins=self.origins(node)))
 
-    def reduction_space(self, node: Node, args: list, extents: tuple):
+    def reduction_space(self, node: Node, args: list, extents: tuple) -> Space:
         """Outer axes and index, inner axes and index. Axes are named by their place in the operand, so that maps over the
         operand have the same; windows come after the output's axes."""
         shape = first_tensor(node.value).shape
@@ -552,7 +555,7 @@ class Lowering:
         pairs = [(None, 0) if is_one(n) else (a := self.axis(len(shape) + d, n), a.var) for d, n in enumerate(extents)]
         return outer, index, tuple(a for a, _ in pairs if a is not None), tuple(e for _, e in pairs)
 
-    def dim_space(self, shape: tuple, dims: tuple, keepdim: bool):
+    def dim_space(self, shape: tuple, dims: tuple, keepdim: bool) -> Space:
         axes = {d: None if is_one(n) else self.axis(d, n) for d, n in enumerate(shape)}
         place = {d: 0 if a is None else a.var for d, a in axes.items()}
         outer = tuple(a for d, a in axes.items() if a is not None and d not in dims)

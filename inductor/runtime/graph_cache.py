@@ -159,30 +159,30 @@ class Decoder:
         made = CLASSES.get(kind)
         return made(*map(self, items)) if made is not None else getattr(self, "make_" + kind)(*items)
 
-    def make_stack(self, module, regions, places):
+    def make_stack(self, module: Any, regions: Any, places: tuple) -> Stack:
         stack = Stack(map(tuple, places))
         stack.module, stack.regions = module, tuple(regions)
         return stack
 
-    def make_size(self, *items):
+    def make_size(self, *items: Any) -> Size:
         return Size(map(self, items))
 
-    def make_set(self, *items):
+    def make_set(self, *items: Any) -> frozenset:
         return frozenset(map(self, items))
 
-    def make_slice(self, *items):
+    def make_slice(self, *items: Any) -> slice:
         return slice(*map(self, items))
 
-    def make_dtype(self, name):
+    def make_dtype(self, name: str) -> dtypes.dtype:
         return getattr(dtypes, name)
 
-    def make_device(self, kind, index):
+    def make_device(self, kind: str, index: int | None) -> device:
         return device(kind, index)
 
-    def make_op(self, name):
+    def make_op(self, name: str) -> Op:
         return captured.find(name)
 
-    def make_expr(self, terms):
+    def make_expr(self, terms: tuple) -> E.Expr:
         total: Any = 0
         for monomial, factor in terms:
             for atom, power in monomial:
@@ -190,23 +190,23 @@ class Decoder:
             total = total + factor
         return E.lift(total)
 
-    def atom(self, op, *args):
+    def atom(self, op: str, *args: Any) -> E.Expr:
         if op == "var":
             return E.var(*args)
         return ATOMS[op](*map(self.make_expr, args))
 
-    def make_int(self, terms):
+    def make_int(self, terms: tuple) -> SymInt | int:
         return self.symbols.wrap(self.make_expr(terms))
 
-    def make_float(self, items):
+    def make_float(self, items: tuple) -> SymFloat:
         return SymFloat(self.symbols, self.tree(items))
 
-    def tree(self, t):
+    def tree(self, t: tuple) -> tuple:
         if t[0] in ("var", "const"):
             return t
         return ("int", self.make_expr(t[1])) if t[0] == "int" else (t[0], *map(self.tree, t[1:]))
 
-    def make_compare(self, compute, left, right, answer):
+    def make_compare(self, compute: str, left: tuple, right: tuple, answer: bool) -> FloatComparison:
         return FloatComparison(COMPARISONS[compute], self.tree(left), self.tree(right), answer)
 
 
@@ -403,7 +403,7 @@ class Shelf:
         return self.driver().functional_of(self.graph)[0].graph
 
     def training(
-        self, functional: KeptFunctional, first, requires: list, reached: list, steps: list, run: Executable
+        self, functional: KeptFunctional, first: schemas.Crossing, requires: list, reached: list, steps: list, run: Executable
     ) -> Training:
         needs = tuple(k in requires for k in range(len(functional.outline.names)))
 

@@ -235,10 +235,10 @@ class CompiledGraph:
         """The ordinals of a call that will be made again."""
         random.default_generator.give_back(base)
 
-    def __call__(self, *inputs):
+    def __call__(self, *given: Any) -> Any:
         if self.plain:
-            return tuple(self.forward(list(inputs), 0, 0))
-        inputs = [*inputs, *self.constants]
+            return tuple(self.forward(list(given), 0, 0))
+        inputs = [*given, *self.constants]
         for k in self.recorded if state.grad else ():
             check_leaf(inputs[k])  # what eager refuses has written nothing
         seed, base, values = self._run(inputs)
@@ -272,7 +272,7 @@ class CompiledGraph:
             with recording(state.grad and m.recorded):
                 find("copy_")(inputs[m.input], inner[m.output])
 
-    def _rebuild(self, inputs: list, inner: list, symbols: dict):
+    def _rebuild(self, inputs: list, inner: list, symbols: dict) -> Any:
         outputs: list = []
         for spec in self.functional.outputs:
             if isinstance(spec, Fresh):
@@ -295,7 +295,7 @@ def replay(spec: ViewOfInput | ViewOfOutput, base: Tensor, symbols: dict) -> Ten
     return base
 
 
-def read_symbol(value, what: str, dim: int):
+def read_symbol(value: Any, what: str, dim: int) -> Any:
     return value if what == "value" else value._sizes[dim] if what == "size" else value._strides[dim]
 
 

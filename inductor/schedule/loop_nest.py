@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field, replace
+from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds, simplify
 from ...capture.shapes.expr import Expr, ExprLike, plain, product
@@ -186,7 +187,7 @@ class Context:
         self.bounds.ranges.setdefault(axis.name, (0, axis.extent - 1))
         return axis
 
-    def temp(self, name: str, dtype, sizes: tuple) -> Buffer:
+    def temp(self, name: str, dtype: Any, sizes: tuple) -> Buffer:
         taken = {b.name for b in (*self.program.buffers, *self.new_buffers)}
         while name in taken:
             name += "_"

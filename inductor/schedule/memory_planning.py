@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import field, replace
+from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds
 from ...capture.shapes.expr import Expr, ExprLike, plain
@@ -230,7 +231,7 @@ def whole(region: View | Buffer) -> bool:
     return (region.sizes, region.strides, region.offset) == (buffer.sizes, buffer.strides, buffer.offset)
 
 
-def _regions(value) -> list:
+def _regions(value: Any) -> list:
     if isinstance(value, (View, Buffer)):
         return [value]
     if isinstance(value, dict):

@@ -7,6 +7,7 @@ that a later step would compute again. A scratch holds one row; it never leaves 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ...capture.shapes.expr import Expr, product
 from ..loops.body import Buffer, Rewriter, Value, reachable
@@ -62,7 +63,7 @@ def own_rows(context: Context, nest: Nest) -> dict[str, tuple[Buffer, tuple[int,
     return rows
 
 
-def row_buffer(name: str, dtype, sizes: tuple) -> Buffer:
+def row_buffer(name: str, dtype: Any, sizes: tuple) -> Buffer:
     return Buffer("row_" + name, dtype, sizes, row_major(sizes), 0, "local", name)
 
 

@@ -97,7 +97,7 @@ def part(graph: Graph, inputs: Sequence, values: dict[str, Any], names: set[str]
 
     recorder = repro.Numbering(Graph(ShapeEnv()))
 
-    def function(*tensors):
+    def function(*tensors: Tensor) -> tuple:
         return run(chosen, results, dict(zip(outside, tensors)), graph, recorder)
 
     try:

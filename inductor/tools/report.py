@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -299,7 +299,7 @@ def work(call: Any) -> ExprLike | None:
 # -- memory
 
 
-def blocks(sketch: Sketch, compiled: CompiledGraph):
+def blocks(sketch: Sketch, compiled: CompiledGraph) -> Iterator[data.Block]:
     """Every buffer that the launch allocates or was given to use, with its life."""
     program, last = sketch.program, len(sketch.program.kernels) - 1
     life: dict[str, tuple[int, int]] = {}

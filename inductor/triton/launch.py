@@ -220,7 +220,7 @@ class Replayed(Prepared):
             self.refused(code)
         return made.value
 
-    def __del__(self):
+    def __del__(self) -> None:
         graphs = self.__dict__.get("graphs", {})
         while graphs:
             self.on.library.fb_cuda_forget(self.on.device, ctypes.c_void_p(graphs.popitem()[1]))
