@@ -69,7 +69,7 @@ class Training:
     source: BackwardSource
     keep_inputs: bool = False
     shown: frozenset = frozenset()
-    looked: bool = False
+    looked: bool | None = None
     lock: Any = field(default_factory=locks.fresh)
 
     def __post_init__(self):
@@ -116,13 +116,13 @@ class Way:
     """One backward, and how a call goes to it. saved: for each value it reads, its number among the saved tensors; grads: of each
     tangent among the gradients; strides: of each tangent; tangents: the same, where they are numbers; found: per input that needs
     a gradient its place among the results; plain: it takes nothing but these tensors; overwrites: numbers of the values whose
-    bytes it uses, with the strides that it was made for."""
+    bytes it uses; lie: in which strides it takes these."""
 
-    __slots__ = ("part", "run", "overwrites", "saved", "grads", "strides", "tangents", "found", "plain")
+    __slots__ = ("part", "run", "overwrites", "lie", "saved", "grads", "strides", "tangents", "found", "plain")
 
     def __init__(self, training: Training, part: Crossing, run: Executable):
-        self.part, self.run = part, native_of(run)
-        self.overwrites = {k: strides for k in run.overwrites if (strides := part.strides[k]) is not None}
+        self.part, self.run, self.overwrites = part, native_of(run), tuple(run.overwrites)
+        self.lie = {k: strides for k in run.overwrites if (strides := part.strides[k]) is not None}
         self.plain = not part.sizes and not training.numbers
         self.saved = [training.tensors.index(name) for name in part.saved] if self.plain else []
         self.grads = [training.reached.index(k) for k in part.tangents]
@@ -313,6 +313,7 @@ class Call:
 
     __slots__ = ("graph", "inputs", "versions", "numbers", "seed", "base", "symbols", "passage")
     graph: Trained
+    passage: Any  # a `Passage`, or None where every call goes through Python
 
     def __init__(self, graph: CompiledGraph, inputs: list, seed: int, base: int, symbols: dict[str, Any]):
         self.graph = graph  # pyright: ignore[reportAttributeAccessIssue] (whoever makes a call has asked for `training`)
@@ -322,7 +323,7 @@ class Call:
     def attach(self, inner: list, results: list) -> None:
         """Hang one autograd node on the outputs. It saves what the partition chose, with versions as of now."""
         training, inputs = self.graph.training, self.inputs
-        if not training.looked:
+        if training.looked is None:
             training.look(results, [*inner, *inputs])
         if repeated(inner, training.reached, inputs):
             own_outputs(inner, training.reached, inputs)
@@ -392,14 +393,14 @@ class Call:
             counters.add("fallbacks", f"backward: {late.code}")
             return self.again(grads, needs, saved, create_graph=False)
         if self.passage is not None and present is training.all_reached:
-            self._teach(way, self.passage)
+            self._teach(way)
         part = way.part
         arguments = [saved[k] for k in way.saved] if way.plain else self._arguments(part, saved)
         strides = way.tangents or [self.numbers_of(s) for s in way.strides]
         arguments += [fitted(grads[k], wanted) for k, wanted in zip(way.grads, strides)]
-        for k, own in way.overwrites.items():
+        for k in way.overwrites:
             if not private or part.saved[k] in training.shown:
-                arguments[k] = restride(arguments[k], self.numbers_of(own))
+                arguments[k] = restride(arguments[k], self.numbers_of(way.lie[k]))
         try:
             values = way.run(arguments, self.seed, self.base)
         except CheckFailed as failed:  # no call that could be discarded: it is an error of this one
@@ -408,13 +409,13 @@ class Call:
             return [None if at is None else values[at] for at in way.found]
         return [values[at] if at is not None and need else None for at, need in zip(way.found, needs)]
 
-    def _teach(self, way: Way, passage: Passage) -> None:
+    def _teach(self, way: Way) -> None:
         """The next backward of this graph, and of its other calls, goes the same way without Python."""
         seen = self.graph.training.shown
         if way.plain and way.tangents is not None and not any(way.part.saved[k] in seen for k in way.overwrites):
             run, places = unwound(way.run)
             found = way.found if places is None else [None if k is None else places[k] for k in way.found]
-            passage.learn(run, way.saved, way.grads, way.tangents, found, bool(way.overwrites), views_of(way.run))
+            self.passage.learn(run, way.saved, way.grads, way.tangents, found, bool(way.overwrites), views_of(way.run))
 
     def _arguments(self, part: Crossing, saved: tuple) -> list:
         """Of a backward that takes numbers."""
