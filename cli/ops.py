@@ -95,7 +95,7 @@ def where(function: Callable | None) -> str:
         file, line = inspect.getsourcefile(function), inspect.getsourcelines(function)[1]
     except (OSError, TypeError):
         return ""
-    package = __package__.partition(".")[0]
+    package = __name__.partition(".")[0]
     return f"{file.rpartition(f'/{package}/')[2] if file else ''}:{line}"
 
 

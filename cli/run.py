@@ -7,6 +7,7 @@ that it forks or spawns included, and ends with its own exit status.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 from . import run_program
@@ -43,7 +44,7 @@ def run(options: Any) -> Answer:
     return Answer(facts, told if options.counts else "", status)
 
 
-def program(options: Any):
+def program(options: Any) -> Callable[[], Any]:
     """What runs the program that the options name."""
     for given, runs, what in (
         (options.module, run_program.run_module, "-m MODULE"),

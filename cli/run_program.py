@@ -17,6 +17,7 @@ import sys
 import tempfile
 import traceback
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from .result import INTERRUPTED, ScriptFailed, Wrong
@@ -38,9 +39,10 @@ def run_module(name: str, arguments: list[str]) -> None:
     """Run a module as `python -m NAME ARGUMENTS` does. Raises ScriptFailed, with the traceback on stderr, where it fails, and
     Wrong where there is none of this name."""
     with _surroundings(name, os.getcwd(), arguments), ending(name):
+        found: Any = runpy  # two of its private names: what `python -m` itself finds a module by
         try:
-            _, spec, _ = runpy._get_module_details(name)  # (imports the packages above it, as `python -m` does)
-        except (ImportError, runpy._Error) as error:
+            _, spec, _ = found._get_module_details(name)  # (imports the packages above it, as `python -m` does)
+        except (ImportError, found._Error) as error:
             raise Wrong(str(error)) from None
         sys.argv[0] = spec.origin
         runpy.run_module(name, run_name="__main__", alter_sys=True)
@@ -67,7 +69,7 @@ def _run(path: str, name: str, arguments: list[str]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def ending(what: str):
+def ending(what: str) -> Iterator[None]:
     """How a program ends: an error of its own is printed, and ScriptFailed tells what became of it."""
     try:
         yield
@@ -110,7 +112,7 @@ def print_error(error: BaseException) -> None:
 
 
 @contextlib.contextmanager
-def _surroundings(first: str, folder: str, arguments: list[str], module: types.ModuleType | None = None):
+def _surroundings(first: str, folder: str, arguments: list[str], module: types.ModuleType | None = None) -> Iterator[None]:
     """`sys.argv`, `sys.path[0]` and the module (if one is given) under its name, for as long as a program runs."""
     name = module.__name__ if module else "__main__"
     before = sys.argv, sys.path[:], sys.modules.get(name)
@@ -139,7 +141,8 @@ class TorchWhenAsked:
             return None
         alias(True)
         self.module = sys.modules.pop(name)  # import asks again for a module that a finder has left there
-        return importlib.machinery.ModuleSpec(name, self, origin=PACKAGE, is_package=True)
+        # a loader by its methods: that is what import asks for
+        return importlib.machinery.ModuleSpec(name, self, origin=PACKAGE, is_package=True)  # pyright: ignore[reportArgumentType]
 
     def create_module(self, spec: Any) -> Any:
         return self.module

@@ -97,7 +97,7 @@ def present() -> dict[str, Any]:
     spec = importlib.machinery.PathFinder.find_spec("torch")
     if spec is None:
         return {"torch": None, "version": None, "place": folder()}
-    place = os.path.dirname(spec.origin) if spec.origin else next(iter(spec.submodule_search_locations))
+    place = os.path.dirname(spec.origin) if spec.origin else next(iter(spec.submodule_search_locations or [folder()]))
     return {"torch": "flambeau" if written_here(place) else "PyTorch", "version": None, "place": place}
 
 

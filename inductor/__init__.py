@@ -1,11 +1,13 @@
 """Graphs to kernels. Importing the package enters its backends by name, and who launches the user's own Triton kernels; their
 modules are imported at the first use."""
 
+from types import ModuleType
+
 from ..capture.frontend.backends import register
 from ..eager.ops.user_kernels import register_launcher
 
 
-def _launcher():
+def _launcher() -> ModuleType:
     from .triton import user_kernels
 
     return user_kernels

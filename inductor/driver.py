@@ -166,8 +166,10 @@ def assemble(
     with compile_log.current().stage("C++ compiler"):
         if late is not None:
             source_hash.fingerprint()  # asked for when the graph is stored: now it costs no time
-        run, back = settled(run), settled(back)
-    training = None if pair is None else training_of(functional, facts, joint, pair.crossing(), back, late)
+        run, back = settled(run), back and settled(back)
+    training = None
+    if joint is not None and pair is not None and back is not None:
+        training = training_of(functional, facts, joint, pair.crossing(), back, late)
     return CompiledGraph(functional, run, training, constants)
 
 

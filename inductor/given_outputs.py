@@ -7,6 +7,7 @@ each value once and never returns an input; `Around` puts the rest in at every c
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..capture.graph.graph import Graph, Node
 from ..eager.op.op import Kind
@@ -36,11 +37,12 @@ def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], wr
     return Around(build(graph, writes), places, views)
 
 
-def divided(graph: Graph) -> tuple[dict[Node | None, int], list[Node], list[ViewOfInput | ViewOfOutput]]:
+def divided(graph: Graph) -> tuple[dict[Node, int], list[Node], list[ViewOfInput | ViewOfOutput]]:
     """Of a graph's outputs: (the number of each that is given: of an input, or behind the inputs of a view; those that a
     target computes; the views, of inputs or of what it computes)."""
     given = {n: k for k, n in enumerate(graph.inputs)}
-    inputs, computed, views = dict(given), [], []
+    inputs, computed = dict(given), []
+    views: list[ViewOfInput | ViewOfOutput] = []
     for n in dict.fromkeys(n for n in graph.output.args[0] if isinstance(n, Node) and n not in given):
         base, steps = shown_gradient(n, graph)
         if not steps and n not in computed:
@@ -76,5 +78,5 @@ def repeats(node: Node, base: Node) -> bool:
     return base.op == "call_function" and all(type(n) is int for n in counts) and counts[0] > counts[1]
 
 
-def known(x) -> bool:
+def known(x: Any) -> bool:
     return all(map(known, x)) if isinstance(x, tuple) else x is None or type(x) in (int, bool)

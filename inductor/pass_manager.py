@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from ..runtime import compile_log
 from ..runtime.config import config
 from ..runtime.dataclass import data
+from ..runtime.errors import InternalError
 
 
 class Executable(Protocol):
@@ -20,7 +21,7 @@ class Executable(Protocol):
 
     overwrites: frozenset[int]
 
-    def __call__(self, inputs: list, seed: int, base: int) -> list: ...
+    def __call__(self, inputs: list, seed: int, base: int, /) -> list: ...
 
 
 @data
@@ -61,9 +62,16 @@ class Target:
     phases: tuple[Phase, ...] | None = None
 
 
+def refused(ir: Any, facts: Facts) -> Executable:
+    raise InternalError(f"the {facts.name} is to be made for a target, and none was named")
+
+
+NO_TARGET = Target("no target", refused)
+
+
 @data(eq=False)
 class Facts:
-    """What a pass may ask for besides the IR.
+    """What a pass may ask for besides the IR: the target, where what it does depends on it.
 
     Of the joint graph: `requires`: per input, whether it needs a gradient; `present`: the outputs that receive one (None: all
     that can); `saved`: names of what a forward that is compiled already has kept.
@@ -71,7 +79,7 @@ class Facts:
     memory may be used.
     """
 
-    target: Target | None = None
+    target: Target = NO_TARGET
     requires: tuple[bool, ...] = ()
     present: frozenset | None = None
     saved: Sequence[str] = ()

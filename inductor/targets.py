@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from .schedule.memory_planning import overwritten
 def interpreted(graph: Graph, facts: Facts) -> Executable:
     """The Interpreter on the final graph. A forward that fails has written nothing yet: the call is given to eager."""
 
-    def run(inputs, seed, base):
+    def run(inputs: list, seed: int, base: int) -> list:
         try:
             with recording(False):
                 return apart(Interpreter(graph).run(*inputs, seed=seed, base=base), inputs)
@@ -69,7 +70,7 @@ def looped(program: Program, facts: Facts | None = None) -> Executable:
         from .loops.interpreter import run as run_program  # few programs are run so
     own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
 
-    def run(inputs, seed, base):
+    def run(inputs: list, seed: int, base: int) -> list:
         with recording(False):
             values = run_program(program, inputs, {"seed": seed, "base": base})
         return [as_tensor(v) if k is None else inputs[k] for k, v in zip(own, values)]
@@ -77,7 +78,7 @@ def looped(program: Program, facts: Facts | None = None) -> Executable:
     return Function(run, overwritten(program))
 
 
-def as_tensor(value):
+def as_tensor(value: Any) -> Any:
     """What the loop interpreter gives, as a Tensor."""
     return Tensor._from_array(value, dtypes.from_numpy(value.dtype)) if isinstance(value, np.ndarray) else value
 
@@ -101,10 +102,10 @@ def started(program: Program, facts: Facts) -> Executable:
         return looped(program)
 
 
-def settled(run: Executable | None) -> Executable | None:
+def settled(run: Executable) -> Executable:
     """The executable, when the C++ compiler has made it or failed at it."""
     if isinstance(run, Around):
-        run.run = settled(run.run)
+        run.run = run.run and settled(run.run)
     if not isinstance(run, Loading):
         return run
     try:

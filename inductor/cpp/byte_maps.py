@@ -6,7 +6,9 @@ registers `vy` of `runtime/csrc/vector.h`. Numbers wrap as in memory; truth valu
 
 from __future__ import annotations
 
-from ...capture.shapes.expr import is_const, lift
+from typing import Any
+
+from ...capture.shapes.expr import Expr, is_const, lift
 from ..loops.body import Buffer, Value
 from ..loops.ir import LoopKernel, Store
 from .loop_codegen import Nest
@@ -64,11 +66,12 @@ def is_byte(value: Value) -> bool:
     return given in BYTES and (value.op in COMPARED or value.op in SAME)
 
 
-def runs(buffer: Buffer, index: tuple, var) -> int:
+def runs(buffer: Buffer, index: tuple, var: Expr) -> int:
     """1 where an access moves on by an element with the axis, -1 where it stays, else 0."""
     parts = lift(buffer.linear(index)).affine([var])
-    step = int(parts[0][var]) if parts is not None and is_const(parts[0][var]) else None
-    return {1: 1, 0: -1}.get(step, 0)
+    if parts is None or not is_const(parts[0][var]):
+        return 0
+    return {1: 1, 0: -1}.get(int(parts[0][var]), 0)
 
 
 class ByteNest(Nest):
@@ -111,7 +114,7 @@ class ByteNest(Nest):
         text = self.texts[store.value.id]
         out(f"st_y({at}, {f'{text} & 1' if store.buffer.dtype.name == 'bool' else text}, lanes);")
 
-    def grouped(self, *_) -> dict:
+    def grouped(self, *_: Any) -> dict:
         return {}
 
     def vector_loop(self, name: str) -> str:

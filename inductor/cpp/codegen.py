@@ -224,7 +224,7 @@ class Writer:
             run(f"// {line}")
         run.open("")
         run(f"Timer timer(rt, {number});")
-        for calls in rounds(kernel.calls):
+        for calls in rounds(kernel.calls or ()):
             run.open("")
             single = len(calls) == 1
             run.extend(call_lines(calls[0], self.region, self.scalar) if single else list_lines(calls, self.region, self.scalar))

@@ -148,13 +148,12 @@ def list_lines(calls: tuple[Job, ...], pointer: Pointer, scalar: Scalar) -> list
 
 
 def array_lines(pointers: list[str], widths: list[int]) -> list[str]:
-    known = lambda text: isinstance(text, Place)
-    at = [text.number if known(text) else -1 for text in pointers]
+    at = [text.number if isinstance(text, Place) else -1 for text in pointers]
     rows, begin = [], 0
     for width in widths:
         rows.append("    " + ", ".join(map(str, at[begin : begin + width])) + ",")
         begin += width
-    others = [f"arrays[{k}] = {text};" for k, text in enumerate(pointers) if not known(text) and text != "nullptr"]
+    others = [f"arrays[{k}] = {text};" for k, text in enumerate(pointers) if not isinstance(text, Place) and text != "nullptr"]
     return [
         "static const int at[] = {   // positions in `buffers`; -1: none, or told below",
         *rows,
@@ -211,7 +210,7 @@ def tree_text(tree: tuple, scalar: Scalar) -> str:
     if kind == "int":
         return f"(double)({cpp(*parts)})"
     if kind == "const":
-        return real(*parts, scalar)
+        return real(parts[0], scalar)
     parts = [tree_text(part, scalar) for part in parts]
     if kind in INFIX:
         return f"({parts[0]} {INFIX[kind]} {parts[1]})"

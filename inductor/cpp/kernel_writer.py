@@ -41,6 +41,7 @@ class KernelWriter:
     def __init__(self, program: Any, kernel: Any):
         self.program, self.kernel = program, kernel
         self.names = Names()
+        self.values = 0  # named so far
         self.buffers: list[Buffer] = []
         self.starts: dict[str, ExprLike] = {}
         self.accs: dict[str, str] = {}
@@ -65,9 +66,8 @@ class KernelWriter:
         return f"@{len(self.buffers) - 1}@"
 
     def value_name(self, stem: str) -> str:
-        count = self.names.found.get("values", 0)
-        self.names.found["values"] = count + 1
-        return f"{stem}_{count}"
+        self.values += 1
+        return f"{stem}_{self.values - 1}"
 
     def acc_name(self, name: str, wanted: str) -> str:
         if name not in self.accs:

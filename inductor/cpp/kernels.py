@@ -189,11 +189,11 @@ class MapKernel(RowKernel):
         body.open("for (i64 point = begin; point < end; point++)")
         decode(body, rows, "point")
         parts = [part for _, part in segments(rows, step, last)]
-        if parts and last.extent <= FEW:
+        if parts and at_most(last.extent, FEW):
             self.write_singly(body, step, rows)
         else:
             for part in parts or [step]:
-                if len(parts) > 1 and part.axes[-1].extent <= FEW and cost(part) <= FEW_COST:
+                if len(parts) > 1 and at_most(part.axes[-1].extent, FEW) and cost(part) <= FEW_COST:
                     self.write_singly(body, part, rows)
                 else:
                     self.nest(self, part, part.axes, rows).write(body)
@@ -213,7 +213,7 @@ class MapKernel(RowKernel):
 
     def write_tables(self, body: Lines, step: Step, last: Axis, rows: ExprLike) -> Step:
         """What is dear and depends on the place in the row alone is computed once for all rows, into row scratch."""
-        pays = isinstance(rows, int) and rows >= TABLE_ROWS and last.extent <= TABLE
+        pays = isinstance(rows, int) and rows >= TABLE_ROWS and at_most(last.extent, TABLE)
         found = tabled(step, last, {b.name for b in writes(self.kernel)}) if pays else []
         if not found:
             return step
@@ -226,6 +226,11 @@ class MapKernel(RowKernel):
         stores = tuple(Store(table, (last.var,), value) for value, table in zip(found, tables))
         self.nest(self, Step((last,), stores), (last,), ()).write(body)
         return replace(step, stores=tuple(replace(store, value=rewrite(store.value)) for store in step.stores))
+
+
+def at_most(extent: ExprLike, most: int) -> bool:
+    """Whether an extent is known, and no larger than that."""
+    return isinstance(extent, int) and extent <= most
 
 
 def is_clearing(step: Step, last: Axis) -> bool:
@@ -274,8 +279,10 @@ def walked(rows: tuple[Axis, ...], last: Axis) -> tuple[tuple[Axis, ...], tuple[
     """(rows over the pool, axes of one row): finding the place of a short row takes longer than the row, so that several are
     walked in a loop where enough are left to share."""
     inner, left = (last,), product(extents(rows))
-    while rows and type(left) is int and left and product(extents(inner)) < ROW and left // rows[-1].extent >= ROWS:
-        left //= rows[-1].extent
+    while rows and isinstance(left, int) and left and at_most(product(extents(inner)), ROW - 1):
+        left //= int(rows[-1].extent)
+        if left < ROWS:
+            break
         rows, inner = rows[:-1], (rows[-1], *inner)
     return rows, inner
 
@@ -366,7 +373,9 @@ class SquareKernel(RowKernel):
         body(f"const i64 {row.name} = line, {last.name} = column;")
         for k, (_, buffer, index) in enumerate(accesses):
             linear = lift(self.linear(buffer, index, False))
-            stride = linear.affine([row.var, last.var])[0][last.var]
+            parts = linear.affine([row.var, last.var])
+            assert parts is not None  # (as `row_of` has found)
+            stride = parts[0][last.var]
             place = f"{self.buffer(buffer)} + ({cpp(linear, bounds)})"
             body(f"{function}({place}, {cpp(stride, bounds)}, square{start + k});")
         body.close()

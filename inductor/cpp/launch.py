@@ -59,7 +59,7 @@ def _bind_tensor() -> None:
 
 
 def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def launcher(launch: Launch, library: Any, wrap: bool) -> Any:

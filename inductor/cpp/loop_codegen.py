@@ -428,7 +428,7 @@ class Nest:
         and divisions whose numerator is known to be small, each times what is the same in all lanes."""
         if not isinstance(e, Expr):
             return None
-        e, rest, parts = self.kernel.renamed(e), lift(0), []
+        e, rest, parts = lift(self.kernel.renamed(e)), lift(0), []
         for monomial, coefficient in e.terms:
             uneven = [(atom, power) for atom, power in monomial if self.place(from_atom(atom)).kind == "any"]
             if not uneven:
@@ -464,7 +464,9 @@ class Nest:
         """Whether a place follows from indices in memory by sums and products: lanes read these one by one, which a register of
         them would have to be stored for."""
         e = self.kernel.renamed(e)
-        moving = self.moving(e) if isinstance(e, Expr) else []
+        if not isinstance(e, Expr):
+            return False
+        moving = self.moving(e)
         return bool(moving) and self.numbered.issuperset(moving) and all(a.op == "var" for m, _ in e.terms for a, _ in m)
 
     def is_small(self, e: ExprLike) -> bool:

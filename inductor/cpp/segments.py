@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ...capture.shapes.value_ranges import Bounds, simplify
 from ...capture.shapes.expr import Atom, Expr, ExprLike, is_const, lift
-from ..loops.body import COMPARISONS, Rewriter, Value
+from ..loops.body import COMPARISONS, Body, Rewriter, Value
 from ..loops.ir import Axis, Step, Store, step_bounds
 from .loop_codegen import lane_step
 
@@ -63,7 +63,7 @@ def moved(outer: tuple[Axis, ...], step: Step, axis: Axis, place: Expr, axes: tu
     return Step(axes, stores)
 
 
-def rewritten(rewrite: Rewriter, body, store: Store) -> Store:
+def rewritten(rewrite: Rewriter, body: Body, store: Store) -> Store:
     for v in body.indirect_args(store.index):
         rewrite(v)
     return replace(store, index=tuple([rewrite.expr(lift(e)) for e in store.index]), value=rewrite(store.value))
@@ -141,8 +141,13 @@ def sign_turns(difference: ExprLike, axis: Axis) -> Iterator[int]:
     if found is not None:
         c, k = found
         at = -(k // c) if c > 0 else k // -c + 1
-        if 0 < at < axis.extent:
+        if is_inside(at, axis):
             yield at
+
+
+def is_inside(at: int, axis: Axis) -> bool:
+    """Whether a place lies behind the first of an axis of known extent."""
+    return isinstance(axis.extent, int) and 0 < at < axis.extent
 
 
 def quotient_turns(atom: Atom, axis: Axis) -> Iterator[int]:
@@ -151,7 +156,7 @@ def quotient_turns(atom: Atom, axis: Axis) -> Iterator[int]:
     if found is None or not is_const(atom.args[1]) or int(lift(atom.args[1]).value) <= 0:
         return
     (c, k), d = found, int(lift(atom.args[1]).value)
-    if abs(c) * axis.extent <= d * (MOST - 1):
+    if isinstance(axis.extent, int) and abs(c) * axis.extent <= d * (MOST - 1):
         at = -(((k // d) * d + d - k) // -c) if c > 0 else (k % d) // -c + 1
-        if 0 < at < axis.extent:
+        if is_inside(at, axis):
             yield at

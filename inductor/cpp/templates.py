@@ -143,10 +143,10 @@ def depends(value: Value, name: str) -> bool:
 def write_gemm(program: Any, kernel: GemmKernel) -> Written:
     if kernel.call is not None:
         return ConvWriter(program, kernel).write("")
-    types = {GEMM_TYPES.get((x.buffer.dtype.name, kernel.compute.name)) for x in (kernel.a, kernel.b)}
-    if None in types or len(types) > 1 or len(kernel.batch) > 4:
+    type_name, other = (GEMM_TYPES.get((x.buffer.dtype.name, kernel.compute.name)) for x in (kernel.a, kernel.b))
+    if type_name is None or other != type_name or len(kernel.batch) > 4:
         return write_loops(program, as_loops(kernel))
-    return GemmWriter(program, kernel).write(types.pop())
+    return GemmWriter(program, kernel).write(type_name)
 
 
 def as_loops(kernel: GemmKernel) -> LoopKernel:
@@ -219,7 +219,7 @@ class GemmWriter(KernelWriter):
         return [*lines, *self.direct_lines(direct), "rt->gemm(&g);"]
 
     def direct_lines(self, store: Store) -> list[str]:
-        strides, rest = self.affine(store)
+        strides, rest = self.place(store)
         batch = [f"g.out_batch[{d}] = {cpp(s)};" for d, s in enumerate(strides[:-2])]
         return [
             f"g.out = {self.argument(store.buffer, rest)};",
@@ -235,6 +235,12 @@ class GemmWriter(KernelWriter):
             return [0] * len(axes), linear
         found = linear.affine([axis.var for axis in axes])
         return None if found is None else ([found[0][axis.var] for axis in axes], found[1])
+
+    def place(self, store: Store) -> tuple[list[ExprLike], ExprLike]:
+        """`affine` of a store that the template does itself."""
+        found = self.affine(store)
+        assert found is not None  # (else `direct_store` gives none)
+        return found
 
     def direct_store(self) -> Store | None:
         """The store that the product can do itself: the product as it is (or rounded once) at an affine place."""
@@ -309,7 +315,7 @@ class ConvWriter(GemmWriter):
         return store if store is not None and store.buffer.dtype is self.kernel.b.buffer.dtype else None
 
     def direct_lines(self, store: Store) -> list[str]:
-        strides, rest = self.affine(store)
+        strides, rest = self.place(store)
         place = self.argument(store.buffer, rest)
         each, found = strides[-1], []
         for n in reversed(self.kernel.call.out.sizes[2:]):

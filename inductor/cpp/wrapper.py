@@ -36,6 +36,10 @@ class Loading:
         self.launch = launch_of(program, generated, self.building.key)
         self.overwrites = self.launch.overwrites
 
+    def __call__(self, inputs: list, seed: int, base: int) -> list:
+        """An executable that cannot be called yet: `targets.settled` puts what `finish` gives in its place."""
+        raise InternalError(f"the code of program {self.program.name} is called before the C++ compiler has made it")
+
     def finish(self, wrap: bool = True) -> Compiled:
         """Wait for the compiler, and bind. Raises CompilerError."""
         path = self.building.path()
@@ -51,7 +55,7 @@ def _launcher(program: Program, generated: Generated, library: Any, wrap: bool) 
 
 def launch_of(program: Program, generated: Generated, key: str) -> Launch:
     numbers = {b.name: k for k, b in enumerate(program.inputs) if isinstance(b, Buffer)}
-    homes = [numbers.get(program.homes.get(b.name), -1) for b in generated.outputs]
+    homes = [numbers.get(program.homes.get(b.name, ""), -1) for b in generated.outputs]
     return Launch(
         library=key,
         inputs=_inputs(program),

@@ -81,7 +81,7 @@ def scheduled(program: Program, facts: Facts) -> None:
         )
 
 
-def native(name: str, source: str, program) -> None:
+def native(name: str, source: str, program: Program) -> None:
     """The C++ of one graph, and its memory plan and call order."""
     if not compile_log.wanted():
         return

@@ -9,10 +9,11 @@ are zero in that product, since zero times an infinity of theirs would be NaN in
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ...capture.graph.graph import Graph, Node
 from ...capture.shapes.symbolic_shapes import hint_of
-from ...eager.op.op import OPS
+from ...eager.op.op import OPS, Op
 from ...eager.state import recording
 from .passes import same_geometry
 from .retrace import on_fakes
@@ -60,7 +61,7 @@ def _read_rows(graph: Graph, table: Node, index: Node, place: Node) -> Node:
 
 def _count(shape: tuple) -> int:
     """Places of a shape by the hints of its sizes."""
-    return math.prod(4096 if (hint := hint_of(size)) is None else hint for size in shape)
+    return math.prod(4096 if (hint := hint_of(size)) is None else int(hint) for size in shape)
 
 
 def _looked_up(node: Node, grad: bool) -> tuple[Node, Node, list[Node]] | None:
@@ -83,6 +84,6 @@ def _leaves_rows(view: Node) -> bool:
     return all(type(dim) is int and 0 <= dim < last for dim in view.args[1 : 1 + LEADING[view.target]])
 
 
-def _call(graph: Graph, op, args: tuple, place: Node, **changed) -> Node:
+def _call(graph: Graph, op: Op, args: tuple, place: Node, **changed: Any) -> Node:
     values = tuple(a.value if isinstance(a, Node) else a for a in args)
     return graph.call(op, args, on_fakes(op, values), **{**place.marks(), **changed})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import field, replace
+from collections.abc import Sequence
 from typing import Any
 
 from ...capture.graph.autograd_function import BackwardRule
@@ -113,7 +114,7 @@ def static_sizes(t: Tensor) -> list[int]:
     return [n for n in t.shape if type(n) is int]
 
 
-def tensors(value) -> list[Tensor]:
+def tensors(value: Any) -> list[Tensor]:
     if isinstance(value, Tensor):
         return [value]
     return [t for v in value for t in tensors(v)] if isinstance(value, (tuple, list)) else []
@@ -123,7 +124,7 @@ class _Functionalizer:
     def __init__(self, graph: Graph):
         self.old, self.new = graph, graph.like("forward")
         self.aliases: dict[Node, _Alias] = {}
-        self.plain: dict[Node, Node] = {}  # old nodes whose value is no tensor (tuples, numbers)
+        self.plain: dict[Node, Any] = {}  # old nodes whose value is no tensor (tuples, numbers)
         self.outs: list[Node] = []
         self.hidden: dict[_Storage, int] = {}
         self.taken = 0  # inputs so far
@@ -203,10 +204,10 @@ class _Functionalizer:
         self.aliases[node] = _Alias(source.storage, (*source.chain, step), new, source.storage.version)
 
     # -- reads -------------------------------------------------------------------------------------------------------
-    def read(self, args):
+    def read(self, args: Any) -> Any:
         return map_args(args, self.argument)
 
-    def argument(self, value):
+    def argument(self, value: Any) -> Any:
         if isinstance(value, BackwardRule):
             return pure_rule(value)
         return self.value_of(value) if isinstance(value, Node) else value
@@ -343,7 +344,7 @@ class _Functionalizer:
         name = node.name if op is node.target else None
         return self.emit_marked(op, args, name, **node.marks())
 
-    def emit_marked(self, op: Op, args: tuple, name: str | None = None, **marks) -> Node:
+    def emit_marked(self, op: Op, args: tuple, name: str | None = None, **marks: Any) -> Node:
         with recording(False):
             value = on_fakes(op, map_args(args, lambda v: v.value if isinstance(v, Node) else v))
         return self.new.call(op, args, value, name, **marks)
@@ -381,8 +382,8 @@ class _Functionalizer:
         result = FunctionalGraph(self.new)
         for node in self.old.inputs:
             alias = self.aliases.get(node)
-            if alias is not None and alias.storage.version:
-                storage = alias.storage
+            storage = None if alias is None else alias.storage
+            if storage is not None and storage.input is not None and storage.version:
                 result.mutated.append(Mutation(storage.input, self.inner(storage.value), storage.recorded))
         returned = [n for n in leaves(self.old.output.args[0])]
         order = {node: k for k, node in enumerate(dict.fromkeys(n for n in returned if n in self.aliases))}
@@ -394,7 +395,7 @@ class _Functionalizer:
         self.new.set_output(tuple(self.outs))
         return result
 
-    def number(self, node: Node):
+    def number(self, node: Node) -> Any:
         if isinstance(node.value, (Tensor, tuple)):
             raise InternalError(f"output {node.name} is neither a tensor nor a number\n{self.old}")
         return node.value
@@ -457,11 +458,11 @@ def shares_places(t: Tensor) -> bool:
     )
 
 
-def _same(a, b) -> bool:
+def _same(a: Sequence, b: Sequence) -> bool:
     return len(a) == len(b) and all(_known_equal(x, y) for x, y in zip(a, b))
 
 
-def _known_equal(a, b) -> bool:
+def _known_equal(a: Any, b: Any) -> bool:
     """Equal for certain, without a new guard."""
     return (a == b) is True
 

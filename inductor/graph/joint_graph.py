@@ -8,15 +8,15 @@ second table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import reduce
 from operator import or_
 
 from ...capture.graph.graph import Graph, Node
 from ...eager import autograd
+from ...eager.op.op import Op
 from ...eager.state import recording, state
-
 from ...eager.tensor import Tensor
 from ...runtime.dataclass import data
 from .functionalize import FunctionalGraph
@@ -67,12 +67,12 @@ def build_joint(functional: FunctionalGraph, requires: tuple[bool, ...], present
     return joint
 
 
-def _needs_opening(op, args) -> bool:
+def _needs_opening(op: Op, args: tuple) -> bool:
     """A composite without a gradient of its own is recorded as what it runs, where gradients must pass."""
     return not op.grads and state.grad and any(t.requires_grad for t in _tensors(args))
 
 
-def _tensors(args):
+def _tensors(args: Iterable) -> Iterator[Tensor]:
     for a in args:
         if isinstance(a, Tensor):
             yield a
@@ -80,7 +80,7 @@ def _tensors(args):
             yield from _tensors(a)
 
 
-def differentiable(functional: FunctionalGraph, outputs) -> list[int]:
+def differentiable(functional: FunctionalGraph, outputs: Sequence) -> list[int]:
     """Inner outputs that autograd may reach: those with history, less the values of unrecorded writes to inputs."""
     silent = {m.output for m in functional.mutated if not m.recorded}
     return [k for k, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad and k not in silent]
@@ -106,7 +106,14 @@ def saving_steps(tensors: Sequence[Tensor]) -> list[int]:
     return [0 if t.grad_fn is None else bits[t.grad_fn] for t in tensors]
 
 
-def _backward(joint: JointGraph, recorder: Recorder, functional, inputs, outputs, present) -> None:
+def _backward(
+    joint: JointGraph,
+    recorder: Recorder,
+    functional: FunctionalGraph,
+    inputs: Sequence,
+    outputs: Sequence,
+    present: frozenset | None,
+) -> None:
     reached = differentiable(functional, outputs)
     used = [k for k in reached if present is None or k in present]
     sources = [k for k, t in enumerate(inputs) if isinstance(t, Tensor) and t.requires_grad]

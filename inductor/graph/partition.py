@@ -8,7 +8,9 @@ result may be saved only if a gradient formula names it (eager holds it then, to
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import field
+from typing import Any
 
 from ...capture.graph.graph import Graph, Node
 from ...capture.shapes.symbolic_shapes import SymFloat, SymInt, hint_of
@@ -119,7 +121,7 @@ def _backward(joint: JointGraph, saved: list[Node], kept: set[Node]) -> tuple[Gr
     return new, _add_sizes(new, len(saved))
 
 
-def read_by_gradients(joint: JointGraph, names: list[str]) -> list[str]:
+def read_by_gradients(joint: JointGraph, names: Iterable[str]) -> list[str]:
     """Those of the saved values that the gradients of this joint graph are made of."""
     table = {n.name: n for n in joint.graph.nodes}
     saved = {table[name]: name for name in names if name in table}
@@ -134,7 +136,7 @@ def _saved_placeholder(graph: Graph, node: Node, kept: bool) -> Node:
     return graph.placeholder(node.name, node.value if kept else stored(node.value), node.source or "saved")
 
 
-def stored(value):
+def stored(value: Any) -> Any:
     """The value as it lies in memory of its own."""
     if not isinstance(value, Tensor) or dense(*geometry(value)):
         return value
@@ -149,7 +151,7 @@ def _copy_needed(old: Graph, new: Graph, table: dict[Node, Node], wanted: list[N
             table[node] = new.copy_node(node, table.__getitem__)
 
 
-def ancestors(wanted, stop=()) -> set[Node]:
+def ancestors(wanted: Iterable[Node], stop: Collection[Node] = ()) -> set[Node]:
     """`wanted` and all they read, not going into or beyond `stop`."""
     found: set[Node] = set()
     stack = [n for n in wanted if n not in stop]
@@ -163,20 +165,22 @@ def ancestors(wanted, stop=()) -> set[Node]:
 
 def _add_sizes(graph: Graph, at: int) -> list[str]:
     """Placeholders (after the first `at`) for the symbols that no input of the graph shows; their names."""
-    used: set[str] = set()
+    env, used = graph.env, set()
+    if env is None:
+        return []
     for node in graph.nodes:
         used |= symbols_in(node.args) | symbols_in(node.value)
     missing = sorted(used - graph.symbol_sources().keys())
     place = graph.inputs[at] if at < len(graph.inputs) else None
     for name in missing:
-        value = graph.env.sym(name) if name[0] != "f" else SymFloat(graph.env, ("var", name))
+        value = env.sym(name) if name[0] != "f" else SymFloat(env, ("var", name))
         node = graph.placeholder(f"size_{name}", value, f"symbol {name}")
         if place is not None:
             graph.move_before(node, place)
     return missing
 
 
-def symbols_in(value) -> set[str]:
+def symbols_in(value: Any) -> set[str]:
     """Names of the symbols in arguments or in the geometry of a meta value."""
     if isinstance(value, SymInt):
         return set(value.expr.free_names())

@@ -6,8 +6,8 @@ merge; two outputs of the graph stay two tensors; an op with effects is never re
 
 from __future__ import annotations
 
-from typing import Any
-from collections.abc import Collection
+from typing import Any, NoReturn
+from collections.abc import Callable, Collection
 
 from ...capture.graph.graph import Graph, Node, leaves, map_args
 from ...capture.shapes.symbolic_shapes import SymFloat, SymInt
@@ -67,7 +67,7 @@ def merge_common(graph: Graph, across_grad: bool) -> None:
             graph.erase(node)
 
 
-def freeze(value):
+def freeze(value: Any) -> tuple:
     """Arguments as a hashable key: symbolic numbers by expression, numbers by type and text (so that -0.0 is not 0)."""
     if isinstance(value, Node):
         return ("node", id(value))
@@ -93,10 +93,10 @@ class _NotIdentity(Exception):
     """The formula does something."""
 
 
-def _keeps(number: int):
+def _keeps(number: int) -> Callable:
     """The operator of an operand that is unchanged by this number on its right."""
 
-    def method(self, other):
+    def method(self: _Same, other: Any) -> _Same:
         if is_number(other) and not isinstance(other, SYMBOLIC) and other == number:
             return self
         raise _NotIdentity
@@ -110,14 +110,14 @@ class _Same:
     __mul__ = __rmul__ = __truediv__ = _keeps(1)
     __sub__ = _keeps(0)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> NoReturn:
         raise _NotIdentity
 
-    def __call__(self, *index):
+    def __call__(self, *index: Any) -> NoReturn:
         raise _NotIdentity
 
 
-def _operator(*_):
+def _operator(*_: Any) -> NoReturn:
     raise _NotIdentity
 
 
@@ -165,15 +165,15 @@ _Same.__hash__ = object.__hash__
 class _Formula:
     """A vocabulary whose every op does something, except a cast to the type that the value has."""
 
-    def __init__(self, dtype):
+    def __init__(self, dtype: Any):
         self.dtype = dtype
 
-    def cast(self, x, dtype):
+    def cast(self, x: Any, dtype: Any) -> Any:
         if dtype is self.dtype:
             return x
         raise _NotIdentity
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Callable:
         return _operator
 
 
@@ -271,7 +271,7 @@ def fold_numbers(graph: Graph) -> None:
                 _try_number(user, node, number)
 
 
-def constant_number(node: Node):
+def constant_number(node: Node) -> Any:
     """The value of a 0-dim Map of no operands, computed now."""
     if not (node.is_op and node.target.kind is Kind.MAP and isinstance(node.value, Tensor) and not node.inputs):
         return None
@@ -281,7 +281,7 @@ def constant_number(node: Node):
         return node.target(*node.args).item()
 
 
-def _try_number(user: Node, node: Node, number) -> None:
+def _try_number(user: Node, node: Node, number: Any) -> None:
     args = tuple(number if a is node else a for a in user.args)
     if node in leaves(args) or not any(isinstance(a, Node) for a in args):
         return

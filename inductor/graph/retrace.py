@@ -33,7 +33,7 @@ class Recorder(Mode):
         self.grad_nodes: list[tuple] = []  # (node of autograd, user stack) of what was recorded
         self._nodes: dict[int, tuple[Tensor, Node]] = {}  # keeps the tensor, so that its id stays its own
 
-    def placeholder(self, name: str, value, source: str | None = None) -> Node:
+    def placeholder(self, name: str, value: Any, source: str | None = None) -> Node:
         node = self.graph.placeholder(name, value, source)
         if isinstance(value, Tensor):
             self.know(value, node)
@@ -52,19 +52,19 @@ class Recorder(Mode):
         self.know(tensor, node)
         return node
 
-    def reference(self, args):
+    def reference(self, args: Any) -> Any:
         """The same nesting with nodes for tensors."""
         return map_args(args, lambda v: self.node_of(v) if isinstance(v, Tensor) else v)
 
-    def dispatch(self, op: Op, args: tuple):
-        if op.kind is Kind.COMPOSITE and self.opens(op, args):
+    def dispatch(self, op: Op, args: tuple) -> Any:
+        if op.kind is Kind.COMPOSITE and op.fn is not None and self.opens(op, args):
             return op.fn(*args)
         nodes = self.reference(args)
         result = on_fakes(op, args)
         self.record(op, nodes, result)
         return result
 
-    def record(self, op: Op, nodes: tuple, result) -> None:
+    def record(self, op: Op, nodes: tuple, result: Any) -> None:
         name = None
         if self.wanted is not None and self.wanted[0] is op:
             name, self.wanted = self.wanted[1], None
@@ -84,7 +84,7 @@ class Recorder(Mode):
                 self.know(part, item)
 
 
-def on_fakes(op: Op, args: tuple):
+def on_fakes(op: Op, args: tuple) -> Any:
     """Run an op by its meta rule; factories make fakes too."""
     with setting(fake=True, modes=()):
         return execute(op, args)
@@ -95,12 +95,12 @@ def passes_gradients(op: Op) -> bool:
     return bool(op.grads) and any(out.differentiable for out in op.outputs)
 
 
-def settled(size):
+def settled(size: Any) -> Any:
     """A size as an int where what is known by now leaves one number."""
     return size.env.wrap(size.expr) if isinstance(size, SymInt) else size
 
 
-def fresh_fake(value, requires_grad: bool = False):
+def fresh_fake(value: Any, requires_grad: bool = False) -> Any:
     """A meta tensor of the same geometry over a storage of its own; numbers are themselves."""
     if not isinstance(value, Tensor):
         return value
@@ -121,7 +121,7 @@ class Replay(Interpreter):
         super().__init__(graph)
         self.recorder = recorder
 
-    def call(self, node: Node, args: tuple):
+    def call(self, node: Node, args: tuple) -> Any:
         self.recorder.marks = dict(stack=node.stack, draw=node.draw, tag=node.tag)
         self.recorder.wanted = (node.target, node.name)
         try:
@@ -131,11 +131,11 @@ class Replay(Interpreter):
             self.recorder.marks, self.recorder.wanted = {}, None
 
 
-def as_recorded(made, known):
+def as_recorded(made: Any, known: Any) -> Any:
     """What a node made, in the strides that the graph was traced with: a decomposition may come to others."""
     if isinstance(made, tuple) and isinstance(known, Tensor):
         (made,) = made  # the one new value of a record that writes
-    if isinstance(made, tuple):
+    elif isinstance(made, tuple):
         return tuple(as_recorded(m, k) for m, k in zip(made, known))
     if not isinstance(made, Tensor) or not isinstance(known, Tensor):
         return made

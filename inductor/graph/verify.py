@@ -65,7 +65,7 @@ def _wrong_meta(node: Node) -> str | None:
     return None
 
 
-def _surely_same(a, b) -> bool:
+def _surely_same(a: Any, b: Any) -> bool:
     """Whether what is guarded makes sizes equal that are written otherwise."""
     if isinstance(a, (tuple, list)) or not isinstance(a, Tensor):
         return isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(_surely_same, a, b))
@@ -80,11 +80,11 @@ def _surely_same(a, b) -> bool:
     )
 
 
-def _as_fake(value):
+def _as_fake(value: Any) -> Any:
     return tuple(map(_as_fake, value)) if isinstance(value, tuple) else fresh_fake(value)
 
 
-def _facts(value) -> Any:
+def _facts(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple(map(_facts, value))
     if not isinstance(value, Tensor):
@@ -94,7 +94,7 @@ def _facts(value) -> Any:
     return value.dtype, sizes, strides if 0 not in sizes else ()
 
 
-def _unbacked(value) -> bool:
+def _unbacked(value: Any) -> bool:
     """Each run of the meta rule makes a new unbacked size: nothing to compare."""
     if isinstance(value, (tuple, list)):
         return any(map(_unbacked, value))
@@ -104,7 +104,7 @@ def _unbacked(value) -> bool:
 # -- values ---------------------------------------------------------------------------------------------------------
 
 
-def differs(expected, actual) -> str | None:
+def differs(expected: Any, actual: Any) -> str | None:
     """In words, how a value differs from the expected one beyond the tolerance of its type; None when it does not."""
     if isinstance(expected, dict):
         return differs(list(expected.values()), list(actual.values())) if expected.keys() == actual.keys() else "other keys"
@@ -119,7 +119,7 @@ def differs(expected, actual) -> str | None:
     return _tensor_differs(expected, actual)
 
 
-def _brief(value) -> str:
+def _brief(value: Any) -> str:
     return "no tensor" if value is None else describe(value)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from ...capture.shapes.value_ranges import Bounds
 from ...capture.shapes.expr import Expr, ExprLike, from_atom, is_const, lift, maximum, minimum, plain, product, var
+from ...capture.shapes.symbolic_shapes import SymFloat, SymInt
 from ...eager import dtypes
 from ...eager.op.prims import PRIMS
-from ...eager.sizes import SymFloat, SymInt
 from ...runtime.config import config
 from ...runtime.dataclass import data
 from ...runtime.errors import InternalError
@@ -123,97 +123,97 @@ class Value:
 
     __hash__ = object.__hash__
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Value:
         return self.body.prim("add", self, other)
 
-    def __radd__(self, other):
+    def __radd__(self, other: Any) -> Value:
         return self.body.prim("add", other, self)
 
-    def __sub__(self, other):
+    def __sub__(self, other: Any) -> Value:
         return self.body.prim("sub", self, other)
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: Any) -> Value:
         return self.body.prim("sub", other, self)
 
-    def __mul__(self, other):
+    def __mul__(self, other: Any) -> Value:
         return self.body.prim("mul", self, other)
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: Any) -> Value:
         return self.body.prim("mul", other, self)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: Any) -> Value:
         return self.body.prim("truediv", self, other)
 
-    def __rtruediv__(self, other):
+    def __rtruediv__(self, other: Any) -> Value:
         return self.body.prim("truediv", other, self)
 
-    def __floordiv__(self, other):
+    def __floordiv__(self, other: Any) -> Value:
         return self.body.prim("floordiv", self, other)
 
-    def __rfloordiv__(self, other):
+    def __rfloordiv__(self, other: Any) -> Value:
         return self.body.prim("floordiv", other, self)
 
-    def __mod__(self, other):
+    def __mod__(self, other: Any) -> Value:
         return self.body.prim("mod", self, other)
 
-    def __rmod__(self, other):
+    def __rmod__(self, other: Any) -> Value:
         return self.body.prim("mod", other, self)
 
-    def __pow__(self, other):
+    def __pow__(self, other: Any) -> Value:
         return self.body.prim("pow", self, other)
 
-    def __rpow__(self, other):
+    def __rpow__(self, other: Any) -> Value:
         return self.body.prim("pow", other, self)
 
-    def __neg__(self):
+    def __neg__(self) -> Value:
         return self.body.prim("neg", self)
 
-    def __abs__(self):
+    def __abs__(self) -> Value:
         return self.body.prim("abs", self)
 
-    def __lt__(self, other):
+    def __lt__(self, other: Any) -> Value:
         return self.body.prim("lt", self, other)
 
-    def __le__(self, other):
+    def __le__(self, other: Any) -> Value:
         return self.body.prim("le", self, other)
 
-    def __gt__(self, other):
+    def __gt__(self, other: Any) -> Value:
         return self.body.prim("gt", self, other)
 
-    def __ge__(self, other):
+    def __ge__(self, other: Any) -> Value:
         return self.body.prim("ge", self, other)
 
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> Any:
         return self.body.prim("eq", self, other)
 
-    def __ne__(self, other):
+    def __ne__(self, other: Any) -> Any:
         return self.body.prim("ne", self, other)
 
-    def __and__(self, other):
+    def __and__(self, other: Any) -> Value:
         return self.body.bitwise("and", self, other)
 
-    def __rand__(self, other):
+    def __rand__(self, other: Any) -> Value:
         return self.body.bitwise("and", other, self)
 
-    def __or__(self, other):
+    def __or__(self, other: Any) -> Value:
         return self.body.bitwise("or", self, other)
 
-    def __ror__(self, other):
+    def __ror__(self, other: Any) -> Value:
         return self.body.bitwise("or", other, self)
 
-    def __xor__(self, other):
+    def __xor__(self, other: Any) -> Value:
         return self.body.bitwise("xor", self, other)
 
-    def __rxor__(self, other):
+    def __rxor__(self, other: Any) -> Value:
         return self.body.bitwise("xor", other, self)
 
-    def __lshift__(self, other):
+    def __lshift__(self, other: Any) -> Value:
         return self.body.prim("shl", self, other)
 
-    def __rshift__(self, other):
+    def __rshift__(self, other: Any) -> Value:
         return self.body.prim("shr", self, other)
 
-    def __invert__(self):
+    def __invert__(self) -> Value:
         return self.body.prim("logical_not" if self.dtype is dtypes.bool else "bit_not", self)
 
 
@@ -245,7 +245,7 @@ class Body:
             found = self.table[ident] = Value(len(self.table), op, args, dtype, attrs, self)
         return found
 
-    def const(self, number: Number, dtype: Any = None) -> Value:
+    def const(self, number: Number | complex | SymInt | SymFloat, dtype: Any = None) -> Value:
         """A number of the given type (default: what PyTorch gives a lone Python number); symbolic ones stay so."""
         if isinstance(number, (SymInt, SymFloat)):
             value = self.value(number)
@@ -254,7 +254,7 @@ class Body:
         number = as_number(number, dtype)
         return self.make("const", (), dtype, number, key=repr(number))
 
-    def index(self, expr: ExprLike) -> Value:
+    def index(self, expr: ExprLike | SymInt) -> Value:
         """An index expression as an int64 value."""
         if isinstance(expr, SymInt):
             expr = expr.expr
@@ -288,7 +288,7 @@ class Body:
         key = (buffer.name, buffer.strides, index, repr(attrs.other))
         return self.make("load", (mask, *args), buffer.dtype, attrs, key=key)
 
-    def indirect(self, value: Value | int, size: ExprLike, check: bool | str = True) -> ExprLike:
+    def indirect(self, value: Value | int, size: ExprLike | SymInt, check: bool | str = True) -> ExprLike:
         """`value` as an index into a dimension of `size`; `check` may be the text of the error. An index is proved to lie
         within, or looked at when the kernel runs; without `check` the formula has seen to that. (Of a masked read it is 0
         where nothing is read, as all that was loaded for it.)
@@ -311,11 +311,16 @@ class Body:
             return None
         if value.op == "where":
             condition = value.args[0]
-            sides = [self.exact(a) for a in condition.args] if condition.op in COMPARISONS and self.bounds else [None]
-            chosen = None if None in sides else self.decided(condition.op, lift(sides[0]) - sides[1])
+            sides = self.all_exact(condition.args) if condition.op in COMPARISONS else []
+            chosen = self.decided(condition.op, lift(sides[0]) - sides[1]) if sides else None
             return None if chosen is None else self.exact(value.args[1 if chosen.attrs else 2])
-        sides = [self.exact(a) for a in value.args]
-        return None if None in sides else plain(ARITHMETIC[value.op](*map(lift, sides)))
+        sides = self.all_exact(value.args)
+        return plain(ARITHMETIC[value.op](*map(lift, sides))) if sides else None
+
+    def all_exact(self, values: tuple[Value, ...]) -> list[ExprLike]:
+        """The index expressions that all of these are; none where one is not."""
+        found = [e for v in values if (e := self.exact(v)) is not None]
+        return found if len(found) == len(values) else []
 
     def is_within(self, e: ExprLike, size: ExprLike) -> bool:
         """Whether an index expression provably lies in [0, size)."""
@@ -497,6 +502,8 @@ class Body:
 
     def decided(self, name: str, difference: ExprLike) -> Value | None:
         """A comparison of index expressions that the ranges of the axes decide."""
+        if self.bounds is None:
+            return None
         at_least, above = COMPARISONS[name]
         for answer in (True, False):
             e = difference if answer == at_least else -difference
@@ -525,7 +532,7 @@ COMPARISONS = {"ge": (True, False), "gt": (True, True), "lt": (False, True), "le
 # -- types and numbers
 
 
-def as_number(number: Number, dtype: Any) -> Number:
+def as_number(number: Any, dtype: Any) -> Number:
     """A Python number with the kind of `dtype`; whole numbers wrap around, others become what eager's cast makes of them."""
     if dtype is dtypes.bool:
         return bool(number)
@@ -649,7 +656,7 @@ class Rewriter:
     def __init__(
         self,
         body: Body,
-        mapping: dict[str, ExprLike],
+        mapping: Mapping[str, ExprLike],
         leaf: Callable[[Value], Value | None] | None = None,
         tidy: Callable[[ExprLike], ExprLike] | None = None,
     ):

@@ -23,8 +23,22 @@ from ...eager.tensor import Tensor
 from ...runtime import counters
 from ...runtime.dataclass import data
 from ...runtime.errors import CheckFailed, InternalError
-from .body import Buffer, Value
-from .ir import Axis, ExternCall, GemmKernel, Kernel, LoopKernel, Operand, Program, ScatterKernel, Step, Store, View
+from .body import Buffer, Load, Value
+from .ir import (
+    Axis,
+    ExternCall,
+    GemmKernel,
+    Kernel,
+    LoopKernel,
+    Operand,
+    Program,
+    Reduce,
+    ScatterKernel,
+    Step,
+    Store,
+    Symbol,
+    View,
+)
 
 Memory = np.ndarray  # the bytes of a buffer, one-dimensional uint8
 
@@ -141,8 +155,8 @@ class Machine:
             self.region(replace(view, buffer=operand.buffer)).astype(kernel.compute.numpy)
             for view, operand in ((call.x, kernel.b), (call.weight, kernel.a))
         )
-        numbers = (tuple(map(self.size, n)) for n in (call.stride, call.padding, call.dilation))
-        made = convolution(x, weight, None, *numbers, False, (0,) * len(call.stride), call.groups)
+        stride, padding, dilation = (tuple(map(self.size, n)) for n in (call.stride, call.padding, call.dilation))
+        made = convolution(x, weight, None, stride, padding, dilation, False, (0,) * len(stride), call.groups)
         sizes = [self.size(axis.extent) for axis in kernel.epilogue.axes]
         Nest(self, (), kernel.epilogue, {kernel.acc: made.reshape(sizes)}, {}, whole=True).run()
 
@@ -206,7 +220,8 @@ def function_of(call: Any, args: tuple) -> Any:
     return direct_function(call.op, args, dtype) if call.op.kind is Kind.MAP else None
 
 
-def call_eagerly(kernel: ExternCall, args: tuple, scalars: Mapping[str, Any]) -> tuple:
+def call_eagerly(kernel: Any, args: tuple, scalars: Mapping[str, Any]) -> Sequence[Any]:
+    """The results of an `ExternCall`, or of what a launcher knows of one."""
     recording, state.grad = state.grad, False
     try:
         if kernel.draw is None:
@@ -316,7 +331,7 @@ class Nest:
         strides = tuple(self.machine.size(parts[0][axis.var]) for axis in self.axes)
         return strides, self.machine.size(parts[1])
 
-    def masked_load(self, load, memory: Memory, linear: ExprLike, mask: np.ndarray) -> np.ndarray:
+    def masked_load(self, load: Load, memory: Memory, linear: ExprLike, mask: np.ndarray) -> np.ndarray:
         data = memory.view(load.buffer.dtype.numpy)
         if data.size == 0:
             return np.full(np.shape(mask), load.other, dtype=data.dtype)
@@ -368,7 +383,7 @@ class Nest:
 
     # -- effects
 
-    def reduce(self, reduce) -> None:
+    def reduce(self, reduce: Reduce) -> None:
         shape, outer = self.shape, self.shape[: len(self.shape) - self.inner]
         flat = [
             np.broadcast_to(self.found[v.id], shape).reshape(*outer, int(np.prod(shape[len(outer) :], dtype=np.int64)))
@@ -443,7 +458,7 @@ def position_of_extreme(name: str, keys: np.ndarray, positions: np.ndarray) -> t
     return np.take_along_axis(keys, best, -1)[..., 0], np.take_along_axis(positions, best, -1)[..., 0]
 
 
-def symbol_value(symbol, array: Any) -> int:
+def symbol_value(symbol: Symbol, array: Any) -> int:
     if symbol.what == "value":
         return int(array)
     if symbol.what == "size":

@@ -6,7 +6,7 @@ names ranges, bodies and reductions, never tiles, vectors, threads or atomics: t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
 from typing import Any, NamedTuple
 
@@ -246,6 +246,13 @@ class ExternCall:
     def inputs(self) -> tuple[Buffer, ...]:
         return tuple(dict.fromkeys(view.buffer for view in leaves(self.args, View)))
 
+    @property
+    def call(self) -> Any:
+        """The one call of the runtime's that it is."""
+        if self.calls is None or len(self.calls) != 1:
+            raise InternalError(f"{self.name} is not one call of the runtime's")
+        return self.calls[0]
+
     def stores(self) -> list[Store]:
         return []
 
@@ -296,7 +303,7 @@ class Program:
         """Raise InternalError, with the IR of the kernel, at the first broken rule."""
         Verifier(self).run()
 
-    def with_kernels(self, kernels) -> Program:
+    def with_kernels(self, kernels: Iterable[Kernel]) -> Program:
         """The same program over other kernels; buffers that nothing names any more are dropped."""
         kernels = tuple(kernels)
         used = {b for k in kernels for b in (*reads(k), *writes(k))}
@@ -577,7 +584,7 @@ class Verifier:
         for check in fallible(kernel):
             self.require(check in idents, f"check {check} is not declared")
 
-    def check_step(self, outer, step: Step, accs: set[str], locals_written: set, before: list[Step]) -> None:
+    def check_step(self, outer: tuple[Axis, ...], step: Step, accs: set[str], locals_written: set, before: list[Step]) -> None:
         axes = [a.name for a in (*outer, *step.axes)]
         self.require(len(set(axes)) == len(axes), f"an axis appears twice in {axes}")
         bounds = step_bounds(outer, step)
@@ -597,7 +604,8 @@ class Verifier:
 
     def check_reduce(self, reduce: Reduce) -> None:
         info = COMBINES.get(reduce.combine)
-        self.require(info is not None, f"unknown combine {reduce.combine!r}")
+        if info is None:
+            return self.require(False, f"unknown combine {reduce.combine!r}")
         self.require(
             len(reduce.names) == len(reduce.dtypes) == info.n_outputs,
             f"{reduce.combine} has {info.n_outputs} accumulators, not {len(reduce.names)}",
@@ -636,6 +644,7 @@ class Verifier:
                 )
 
     def extents(self) -> list[ExprLike]:
+        assert self.kernel is not None  # (indices are checked kernel by kernel)
         return [a.extent for a in outer_axes(self.kernel)] + [a.extent for s in steps(self.kernel) for a in s.axes]
 
     @staticmethod
@@ -653,7 +662,7 @@ class Verifier:
         if load.buffer.kind == "local":
             self.require(load.buffer in locals_written, f"row scratch {load.buffer.name} is read before it is written")
             return
-        over = before if outer_axes(self.kernel) else ()
+        over = before if self.kernel is not None and outer_axes(self.kernel) else ()
         own = [(at, s) for at in (*over, step) for s in at.stores if s.buffer == load.buffer]
         if own:
             place = plain(load.buffer.linear(load.index))

@@ -95,6 +95,9 @@ def lower(graph: Graph, name: str = "graph", takes: Callable[[tuple], bool] | No
             return lowering.program()
 
 
+Space = tuple[tuple[Axis, ...], tuple[ExprLike, ...], tuple[Axis, ...], tuple[ExprLike, ...]]
+
+
 class Loader:
     """A tensor as a formula sees it: `x(*index, mask=None, other=0) -> value`."""
 
@@ -535,13 +538,13 @@ class Lowering:
         if inner:
             reduce, accs = self.accumulate(op.combine, self.unique("acc_" + node.name), prologue, r, extents)
             reduces = (Step(inner, (), (reduce,)),)
-        results = op.finished(self.body, accs if len(accs) > 1 else accs[0], *args)
+        results = op.finished(self.body, accs if accs[1:] else accs[0], *args)
         results = results if isinstance(results, tuple) else (results,)
         stores = tuple(self.result_store((node, k), index, v) for k, v in enumerate(results) if self.wanted((node, k)))
         steps = (*reduces, Step((), stores))
         self.kernels.append(LoopKernel(self.unique("k_" + node.name), outer, steps, origins=self.origins(node)))
 
-    def reduction_space(self, node: Node, args: list, extents: tuple):
+    def reduction_space(self, node: Node, args: list, extents: tuple) -> Space:
         """Outer axes and index, inner axes and index. Axes are named by their place in the operand, so that maps over the
         operand have the same; windows come after the output's axes."""
         shape = first_tensor(node.value).shape
@@ -552,7 +555,7 @@ class Lowering:
         pairs = [(None, 0) if is_one(n) else (a := self.axis(len(shape) + d, n), a.var) for d, n in enumerate(extents)]
         return outer, index, tuple(a for a, _ in pairs if a is not None), tuple(e for _, e in pairs)
 
-    def dim_space(self, shape: tuple, dims: tuple, keepdim: bool):
+    def dim_space(self, shape: tuple, dims: tuple, keepdim: bool) -> Space:
         axes = {d: None if is_one(n) else self.axis(d, n) for d, n in enumerate(shape)}
         place = {d: 0 if a is None else a.var for d, a in axes.items()}
         outer = tuple(a for d, a in axes.items() if a is not None and d not in dims)
@@ -560,7 +563,7 @@ class Lowering:
         index = tuple(0 if d in dims else place[d] for d in axes if keepdim or d not in dims)
         return outer, index, inner, tuple(place[d] for d in dims)
 
-    def accumulate(self, combine: str, name: str, prologue: Value, r: tuple, extents: tuple):
+    def accumulate(self, combine: str, name: str, prologue: Value, r: tuple, extents: tuple) -> tuple[Reduce, tuple[Value, ...]]:
         """The Reduce of a step and the values of its accumulators."""
         body, dtype = self.body, prologue.dtype
         if combine in ("any", "all"):
@@ -664,6 +667,7 @@ class Lowering:
         if found is None:
             buffer = self.realise_copy(node)
             found = as_operand(self.body.load(buffer, index), index, self.tidy)
+            assert found is not None  # (a load of a row-major buffer at the index itself)
         return found
 
     def realise_base(self, node: Node) -> None:

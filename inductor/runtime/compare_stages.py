@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ...eager.op.op import find
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
 from ...runtime.errors import InternalError
-from .runtime_wrapper import CompiledGraph
+from .runtime_wrapper import CompiledGraph, Function
 from ..graph.functionalize import FunctionalGraph, tensors
 from ..graph.verify import differs
 
@@ -69,7 +70,7 @@ def own_copy(x: Tensor) -> Tensor:
     return Tensor._from_array(array, x.dtype)
 
 
-def own_copy_of(x):
+def own_copy_of(x: Any) -> Any:
     """The same of tensors inside tuples and lists; anything else is itself."""
     if isinstance(x, (tuple, list)):
         return type(x)(map(own_copy_of, x))
@@ -81,7 +82,7 @@ def own_view(leaf: Tensor) -> Tensor:
         return find("clone")(leaf)
 
 
-def tensors_in(value) -> list[Tensor]:
+def tensors_in(value: Any) -> list[Tensor]:
     if isinstance(value, dict):
         value = list(value.values())
     return tensors(value) if not isinstance(value, (tuple, list)) else [t for v in value for t in tensors_in(v)]
@@ -135,8 +136,8 @@ def captured_run(graph: Graph) -> Callable:
 class RecordedFunctional(CompiledGraph):
     """The functional graph run by eager, with eager's own recording."""
 
-    def __call__(self, *inputs):
-        inputs = [*inputs, *self.constants]
+    def __call__(self, *given: Any) -> Any:
+        inputs = [*given, *self.constants]
         seed, base = random.default_generator.reserve(self.draws) if self.draws else (0, 0)
         with recording(state.grad):
             inner = list(Interpreter(self.functional.graph).run(*inputs, seed=seed, base=base))
@@ -145,4 +146,4 @@ class RecordedFunctional(CompiledGraph):
 
 
 def functional_run(functional: FunctionalGraph, constants: Sequence) -> Callable:
-    return RecordedFunctional(functional, lambda *_: [], None, tuple(constants))
+    return RecordedFunctional(functional, Function(lambda *_: []), None, constants)

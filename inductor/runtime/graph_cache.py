@@ -31,7 +31,7 @@ from ...eager.sizes import Size
 from ...eager.tensor import Tensor
 from ...runtime import artifact_store, counters, log, native, compile_log, source_hash, toolchain
 from ...runtime.config import config
-from ...runtime.errors import FlambeauError
+from ...runtime.errors import FlambeauError, InternalError
 from ..graph import schemas
 from .runtime_wrapper import Around, Backward, BackwardSource, CompiledGraph, Executable, Training
 from ..cpp.launch import Compiled, bind
@@ -93,7 +93,7 @@ def tagged(kind: str, *items: Any) -> tuple:
 def own(op: Op) -> tuple:
     """Records of this package are known by name; those of programs may mean something else tomorrow."""
     functions = (op.fn, op.meta_rule, op.draws, op.call_rule, *op.kernels.values())
-    package = __package__.partition(".")[0]
+    package = __name__.partition(".")[0]
     if OPS.get(op.name, op) is not op or any(
         getattr(f, "__module__", package).partition(".")[0] != package for f in functions if f is not None
     ):
@@ -137,6 +137,12 @@ class Decoder:
     def __init__(self, env: ShapeEnv | None):
         self.env = env
 
+    @property
+    def symbols(self) -> ShapeEnv:
+        if self.env is None:
+            raise InternalError("a symbolic number was stored with a graph that has no symbols")
+        return self.env
+
     def __call__(self, x: Any) -> Any:
         kind = type(x)
         if kind is dict:
@@ -153,30 +159,30 @@ class Decoder:
         made = CLASSES.get(kind)
         return made(*map(self, items)) if made is not None else getattr(self, "make_" + kind)(*items)
 
-    def make_stack(self, module, regions, places):
+    def make_stack(self, module: Any, regions: Any, places: tuple) -> Stack:
         stack = Stack(map(tuple, places))
         stack.module, stack.regions = module, tuple(regions)
         return stack
 
-    def make_size(self, *items):
+    def make_size(self, *items: Any) -> Size:
         return Size(map(self, items))
 
-    def make_set(self, *items):
+    def make_set(self, *items: Any) -> frozenset:
         return frozenset(map(self, items))
 
-    def make_slice(self, *items):
+    def make_slice(self, *items: Any) -> slice:
         return slice(*map(self, items))
 
-    def make_dtype(self, name):
+    def make_dtype(self, name: str) -> dtypes.dtype:
         return getattr(dtypes, name)
 
-    def make_device(self, kind, index):
+    def make_device(self, kind: str, index: int | None) -> device:
         return device(kind, index)
 
-    def make_op(self, name):
+    def make_op(self, name: str) -> Op:
         return captured.find(name)
 
-    def make_expr(self, terms):
+    def make_expr(self, terms: tuple) -> E.Expr:
         total: Any = 0
         for monomial, factor in terms:
             for atom, power in monomial:
@@ -184,23 +190,23 @@ class Decoder:
             total = total + factor
         return E.lift(total)
 
-    def atom(self, op, *args):
+    def atom(self, op: str, *args: Any) -> E.Expr:
         if op == "var":
             return E.var(*args)
         return ATOMS[op](*map(self.make_expr, args))
 
-    def make_int(self, terms):
-        return self.env.wrap(self.make_expr(terms))
+    def make_int(self, terms: tuple) -> SymInt | int:
+        return self.symbols.wrap(self.make_expr(terms))
 
-    def make_float(self, items):
-        return SymFloat(self.env, self.tree(items))
+    def make_float(self, items: tuple) -> SymFloat:
+        return SymFloat(self.symbols, self.tree(items))
 
-    def tree(self, t):
+    def tree(self, t: tuple) -> tuple:
         if t[0] in ("var", "const"):
             return t
         return ("int", self.make_expr(t[1])) if t[0] == "int" else (t[0], *map(self.tree, t[1:]))
 
-    def make_compare(self, compute, left, right, answer):
+    def make_compare(self, compute: str, left: tuple, right: tuple, answer: bool) -> FloatComparison:
         return FloatComparison(COMPARISONS[compute], self.tree(left), self.tree(right), answer)
 
 
@@ -360,39 +366,44 @@ class Shelf:
         if data is None:
             return None
         outline, mutated, outputs, structure, forward, trained, learned = data
-        if any(learned) and self.env._sealed:
+        if self.env is not None and any(learned) and self.env._sealed:
             return None
-        runs = [loaded(forward), trained and loaded(trained[-1])]
-        if runs[0] is None or trained is not None and runs[1] is None:
+        run, back = loaded(forward), None if trained is None else loaded(trained[-1])
+        if run is None or trained is not None and back is None:
             return None
         self.learn(learned)
         self.kept = True
         decode = Decoder(self.env)
-        functional = KeptFunctional(*map(decode, (outline, mutated, outputs, structure)), self.remake)
+        functional = KeptFunctional(decode(outline), decode(mutated), decode(outputs), decode(structure), self.remake)
         constants = [self.graph.constants[name] for name in schemas.constant_names(self.graph)]
-        training = trained and self.training(functional, *map(decode, trained[:-1]), runs[1])
+        training = None
+        if trained is not None and back is not None:
+            first, requires, reached, steps = map(decode, trained[:-1])
+            training = self.training(functional, first, requires, reached, steps, back)
         record = compile_log.current()
         record.cached = True
         record.note(f"the compiled graph was found in the cache: {self.key}")
-        return CompiledGraph(functional, runs[0], training, constants)
+        return CompiledGraph(functional, run, training, constants)
 
     def learn(self, learned: tuple) -> None:
         """Take over what the passes asked about symbols: the same guards and facts."""
-        decode = Decoder(self.env)
+        env, decode = self.env, Decoder(self.env)
+        if env is None:
+            return
         for relation, reason in learned[0]:
             relation = decode(relation)
-            self.env.guards.append(Guard(relation, (), reason))
-            self.env.learn(relation)
+            env.guards.append(Guard(relation, (), reason))
+            env.learn(relation)
         for name, value in learned[1]:
-            self.env.specialised_floats[name] = value
+            env.specialised_floats[name] = value
         for comparison in learned[2]:
-            self.env.float_guards[decode(comparison)] = ()
+            env.float_guards[decode(comparison)] = ()
 
     def remake(self) -> Graph:
         return self.driver().functional_of(self.graph)[0].graph
 
     def training(
-        self, functional: KeptFunctional, first, requires: list, reached: list, steps: list, run: Executable
+        self, functional: KeptFunctional, first: schemas.Crossing, requires: list, reached: list, steps: list, run: Executable
     ) -> Training:
         needs = tuple(k in requires for k in range(len(functional.outline.names)))
 
@@ -410,8 +421,8 @@ class Shelf:
                 return by_passes(present)
             key = hashlib.sha256(f"{self.key} {sorted(present)}".encode()).hexdigest()[:40]
             data = read(key) if usable({}) else None
-            run = data and loaded(data[1])
-            if run:
+            run = None if data is None else loaded(data[1])
+            if data is not None and run is not None:
                 return Decoder(self.env)(data[0]), run
             made = by_passes(present)
             try:
@@ -441,7 +452,7 @@ def read(key: str) -> tuple | None:
     return None if found is None else marshal.loads(zlib.decompress(found))
 
 
-def executable(run: Executable) -> Any:
+def executable(run: Executable | None) -> Any:
     """Generated code, and what is put in around it, as plain values."""
     if run is None:
         return None

@@ -57,7 +57,8 @@ class Training:
 
     `requires`: numbers of the inputs that need a gradient; `reached`: inner outputs that can receive one; `steps`: of each of
     them, as bits, the eager steps on its way that save something; `made`: the backwards there are, the one for all of `reached`
-    among them; `source`: is asked for others; `shown`: saved results whose bytes the caller sees, or another saved one.
+    among them; `source`: is asked for others; `shown`: saved results whose bytes the caller sees, or another saved one, once the
+    first call was `looked` at.
     """
 
     first: Crossing
@@ -67,7 +68,8 @@ class Training:
     made: dict[frozenset, Backward]
     source: BackwardSource
     keep_inputs: bool = False
-    shown: frozenset | None = None
+    shown: frozenset = frozenset()
+    looked: bool | None = None
     lock: Any = field(default_factory=locks.fresh)
 
     def __post_init__(self):
@@ -91,6 +93,7 @@ class Training:
             for name, a in arrays.items()
             if any(np.may_share_memory(a, b) for b in (*seen, *(x for n, x in arrays.items() if n != name)))
         )
+        self.looked = True
 
     def backward(self, present: frozenset) -> Backward:
         found = self.made.get(present)
@@ -111,20 +114,22 @@ class Training:
 
 class Way:
     """One backward, and how a call goes to it. saved: for each value it reads, its number among the saved tensors; grads: of each
-    tangent among the gradients; tangents: their strides, where they are numbers; found: per input that needs a gradient
-    its place among the results; plain: it takes nothing but these tensors; overwrites: numbers of the values whose bytes
-    it uses."""
+    tangent among the gradients; strides: of each tangent; tangents: the same, where they are numbers; found: per input that needs
+    a gradient its place among the results; plain: it takes nothing but these tensors; overwrites: numbers of the values whose
+    bytes it uses; lie: in which strides it takes these."""
 
-    __slots__ = ("part", "run", "overwrites", "saved", "grads", "tangents", "found", "plain")
+    __slots__ = ("part", "run", "overwrites", "lie", "saved", "grads", "strides", "tangents", "found", "plain")
 
     def __init__(self, training: Training, part: Crossing, run: Executable):
         self.part, self.run, self.overwrites = part, native_of(run), tuple(run.overwrites)
+        self.lie = {k: strides for k in run.overwrites if (strides := part.strides[k]) is not None}
         self.plain = not part.sizes and not training.numbers
         self.saved = [training.tensors.index(name) for name in part.saved] if self.plain else []
         self.grads = [training.reached.index(k) for k in part.tangents]
-        strides = part.strides[len(part.strides) - len(part.tangents) :]
-        fixed = all(type(s) is int for each in strides for s in each)
-        self.tangents = strides if fixed else None
+        tangents = part.strides[len(part.strides) - len(part.tangents) :]
+        self.strides = tuple(each for each in tangents if each is not None)
+        fixed = all(type(s) is int for each in self.strides for s in each)
+        self.tangents = self.strides if fixed else None
         self.found = [part.gradients[k] for k in training.requires]
 
 
@@ -175,7 +180,7 @@ class CompiledGraph:
         functional: FunctionalGraph | KeptFunctional,
         forward: Executable,
         training: Training | None = None,
-        constants: tuple = (),
+        constants: Sequence = (),
     ):
         self.functional, self.forward, self.training, self.constants = functional, forward, training, list(constants)
         self.run = native_of(forward)
@@ -230,10 +235,10 @@ class CompiledGraph:
         """The ordinals of a call that will be made again."""
         random.default_generator.give_back(base)
 
-    def __call__(self, *inputs):
+    def __call__(self, *given: Any) -> Any:
         if self.plain:
-            return tuple(self.forward(list(inputs), 0, 0))
-        inputs = [*inputs, *self.constants]
+            return tuple(self.forward(list(given), 0, 0))
+        inputs = [*given, *self.constants]
         for k in self.recorded if state.grad else ():
             check_leaf(inputs[k])  # what eager refuses has written nothing
         seed, base, values = self._run(inputs)
@@ -267,7 +272,7 @@ class CompiledGraph:
             with recording(state.grad and m.recorded):
                 find("copy_")(inputs[m.input], inner[m.output])
 
-    def _rebuild(self, inputs: list, inner: list, symbols: dict):
+    def _rebuild(self, inputs: list, inner: list, symbols: dict) -> Any:
         outputs: list = []
         for spec in self.functional.outputs:
             if isinstance(spec, Fresh):
@@ -290,24 +295,35 @@ def replay(spec: ViewOfInput | ViewOfOutput, base: Tensor, symbols: dict) -> Ten
     return base
 
 
-def read_symbol(value, what: str, dim: int):
+def read_symbol(value: Any, what: str, dim: int) -> Any:
     return value if what == "value" else value._sizes[dim] if what == "size" else value._strides[dim]
 
 
+if TYPE_CHECKING:
+
+    class Trained(CompiledGraph):
+        """A compiled graph with a backward."""
+
+        training: Training
+
+
 class Call:
-    """One call's facts that its backward needs. Inputs are held as eager would: leaves, and what was saved; others
-    weakly, unless a double backward has asked for more."""
+    """One call's facts that its backward needs, of a graph that has one. Inputs are held as eager would: leaves, and what was
+    saved; others weakly, unless a double backward has asked for more."""
 
     __slots__ = ("graph", "inputs", "versions", "numbers", "seed", "base", "symbols", "passage")
+    graph: Trained
+    passage: Any  # a `Passage`, or None where every call goes through Python
 
     def __init__(self, graph: CompiledGraph, inputs: list, seed: int, base: int, symbols: dict[str, Any]):
-        self.graph, self.inputs, self.seed, self.base, self.symbols = graph, inputs, seed, base, symbols
+        self.graph = graph  # pyright: ignore[reportAttributeAccessIssue] (whoever makes a call has asked for `training`)
+        self.inputs, self.seed, self.base, self.symbols = inputs, seed, base, symbols
         self.versions, self.numbers, self.passage = (), {}, graph.passage
 
     def attach(self, inner: list, results: list) -> None:
         """Hang one autograd node on the outputs. It saves what the partition chose, with versions as of now."""
         training, inputs = self.graph.training, self.inputs
-        if training.shown is None:
+        if training.looked is None:
             training.look(results, [*inner, *inputs])
         if repeated(inner, training.reached, inputs):
             own_outputs(inner, training.reached, inputs)
@@ -380,11 +396,11 @@ class Call:
             self._teach(way)
         part = way.part
         arguments = [saved[k] for k in way.saved] if way.plain else self._arguments(part, saved)
-        strides = way.tangents or [self.numbers_of(s) for s in part.strides[len(arguments) :]]
+        strides = way.tangents or [self.numbers_of(s) for s in way.strides]
         arguments += [fitted(grads[k], wanted) for k, wanted in zip(way.grads, strides)]
         for k in way.overwrites:
             if not private or part.saved[k] in training.shown:
-                arguments[k] = restride(arguments[k], self.numbers_of(part.strides[k]))
+                arguments[k] = restride(arguments[k], self.numbers_of(way.lie[k]))
         try:
             values = way.run(arguments, self.seed, self.base)
         except CheckFailed as failed:  # no call that could be discarded: it is an error of this one

@@ -6,6 +6,8 @@ parallel run over all of them: a hundred small parameters keep all threads busy 
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from ...runtime.kernel_calls import Job
 from ..loops.ir import ExternCall, Kernel, Program, reads, writes
 
@@ -18,7 +20,7 @@ def bundle(program: Program) -> Program:
     for kernel in (*program.kernels, None):
         if kernel is not None and is_apart(kernel):
             mine, stores = {b.name for b in (*reads(kernel), *writes(kernel))}, {b.name for b in writes(kernel)}
-            if group and (mine & written or stores & touched or len(kernel.calls) != len(group[0].calls)):
+            if group and (mine & written or stores & touched or len(kernel.calls or ()) != len(group[0].calls or ())):
                 made.append(together(group))
                 group, touched, written = [], set(), set()
             group.append(kernel)
@@ -33,7 +35,7 @@ def bundle(program: Program) -> Program:
     return program if len(made) == len(program.kernels) else program.with_kernels(made)
 
 
-def is_apart(kernel: Kernel) -> bool:
+def is_apart(kernel: Kernel) -> TypeGuard[ExternCall]:
     """Is this a call of jobs that write each element by itself?"""
     return (
         isinstance(kernel, ExternCall)
@@ -47,7 +49,7 @@ def together(group: list[ExternCall]) -> ExternCall:
     first = group[0]
     if len(group) == 1:
         return first
-    rounds = tuple(call for turn in zip(*(member.calls for member in group)) for call in turn)
+    rounds = tuple(call for turn in zip(*(member.calls or () for member in group)) for call in turn)
     return ExternCall(
         first.name,
         first.op,

@@ -82,7 +82,7 @@ def places(context: Context, items: Iterable[Item]) -> Iterator[ExprLike]:
 
 def map_order(context: Context, nest: Nest) -> tuple[Axis, ...]:
     """The axes of a map by falling stride of what it writes."""
-    store = nest.items[0].store
+    store = nest.items[0].written
     written = context.linear(store.buffer, store.index)
     return tuple(sorted(real(nest.outer), key=lambda a: -stride(written, a)))
 
@@ -205,9 +205,9 @@ def index_forms(context: Context, items: list[Item], rows: dict) -> Iterator[Exp
 def collapsed(axes: tuple[Axis, ...], forms: list[ExprLike], letter: str) -> tuple[tuple[Axis, ...], dict]:
     """The axes with neighbours merged where every form allows it, and the substitution."""
     groups: list[list[Axis]] = []
-    forms = list({e: None for e in forms if isinstance(e, Expr)})
+    exprs = list({e: None for e in forms if isinstance(e, Expr)})
     for axis in axes:
-        if groups and mergeable(groups[-1], axis, forms):
+        if groups and mergeable(groups[-1], axis, exprs):
             groups[-1].append(axis)
         else:
             groups.append([axis])
@@ -219,9 +219,8 @@ def collapsed(axes: tuple[Axis, ...], forms: list[ExprLike], letter: str) -> tup
     return tuple(made), mapping
 
 
-def finish_gemm(context: Context, nest: Nest) -> GemmKernel:
+def finish_gemm(context: Context, nest: Nest, kernel: GemmKernel) -> GemmKernel:
     """Batch axes merge into the rows where the second operand does not vary along them and memory continues."""
-    kernel: GemmKernel = nest.head
     *batch, m, n = kernel.epilogue.axes
     a, b = kernel.a.strides, kernel.b.strides
     forms = [e for e in index_forms(context, nest.items, {}) if isinstance(e, Expr)]

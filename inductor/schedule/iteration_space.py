@@ -7,11 +7,13 @@ are runs of the other's; the coarse side is written in terms of the fine axes, w
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ...capture.shapes.expr import Expr, ExprLike, plain
 from ...runtime.dataclass import data
+from ..loops.body import Rewriter
 from ..loops.ir import Axis
-from .loop_nest import Context, Nest, real
+from .loop_nest import Context, Nest, real, rewritten
 
 
 @data
@@ -29,6 +31,18 @@ class Spaces:
     first: Move
     second: Move
     why: str
+
+
+def moved(context: Context, nest: Nest, move: Move) -> Nest:
+    """The nest with its axes renamed, split, or its trailing outer axes made inner ones."""
+    if not move.mapping and not move.demoted and move.outer == nest.outer:
+        return nest
+    rewrite = Rewriter(context.body, move.mapping, tidy=context.tidy) if move.mapping else None
+    items = []
+    for item in nest.items:
+        axes = tuple(x for axis in item.axes for x in move.axes.get(axis.name, (axis,)))
+        items.append(rewritten(item, (*move.demoted, *axes), rewrite))
+    return replace(nest, outer=move.outer, items=items, loads_cache=None)
 
 
 def refine(a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[dict, dict] | None:
@@ -116,7 +130,7 @@ def permuted_space(gemm: Nest, user: Nest, why: str) -> Iterator[Spaces]:
     """A user whose axes are the template's in another order: read off from the index at which it reads the result."""
     for name, item in gemm.stores().items():
         for load in user.loads().get(name, ()):
-            places = zip(load.attrs.index, item.store.index, item.store.buffer.sizes)
+            places = zip(load.attrs.index, item.written.index, item.written.buffer.sizes)
             plain_dims = [(e.name, at, size) for e, at, size in places if isinstance(e, Expr) and e.is_var]
             mapping, sizes = {n: at for n, at, _ in plain_dims}, {n: size for n, _, size in plain_dims}
             axes = real(user.outer)

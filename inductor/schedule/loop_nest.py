@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field, replace
+from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds, simplify
 from ...capture.shapes.expr import Expr, ExprLike, plain, product
 from ...runtime.dataclass import data
+from ...runtime.errors import InternalError
 from ..loops.body import Body, Buffer, Rewriter, Value, reachable
 from ..loops.ir import (
     Axis,
@@ -38,10 +40,24 @@ class Item:
     store: Store | None = None
     reduce: Reduce | None = None
 
+    @property
+    def written(self) -> Store:
+        """The store, of an item that is none but this."""
+        if self.store is None:
+            raise InternalError(f"a reduction over ({names(self.axes)}) was taken for a store")
+        return self.store
+
+    @property
+    def reduction(self) -> Reduce:
+        if self.reduce is None:
+            raise InternalError(f"a store over ({names(self.axes)}) was taken for a reduction")
+        return self.reduce
+
     def roots(self) -> tuple[Value, ...]:
         if self.reduce is not None:
             return self.reduce.values
-        return (self.store.value, *self.store.value.body.indirect_args(self.store.index))
+        store = self.written
+        return (store.value, *store.value.body.indirect_args(store.index))
 
 
 @data(eq=False)
@@ -93,25 +109,49 @@ class Nest:
 
 
 def nest_of(kernel: Kernel, bit: int) -> Nest:
-    base = dict(ids=bit, name=kernel.name, origins=kernel.origins, notes=list(kernel.notes))
+    outer: tuple[Axis, ...] = ()
+    items: list[Item] = []
+    head: Kernel | None = kernel
     if isinstance(kernel, LoopKernel) and not any(step.looks for step in kernel.steps):
-        items = [Item(step.axes, reduce=r) for step in kernel.steps for r in step.reduces]
+        outer, head = kernel.outer, None
+        items += [Item(step.axes, reduce=r) for step in kernel.steps for r in step.reduces]
         items += [Item(step.axes, store=s) for step in kernel.steps for s in step.stores]
-        return Nest(kernel.outer, items, **base)
-    if isinstance(kernel, GemmKernel):
-        return Nest(kernel.epilogue.axes, [Item((), store=s) for s in kernel.epilogue.stores], head=kernel, **base)
-    return Nest((), [], head=kernel, **base)
+    elif isinstance(kernel, GemmKernel):
+        outer = kernel.epilogue.axes
+        items += [Item((), store=s) for s in kernel.epilogue.stores]
+    return Nest(outer, items, bit, head, kernel.name, origins=kernel.origins, notes=list(kernel.notes))
+
+
+@data
+class Parallel:
+    """`points`: outer points that make a split unnecessary; `elements`: of a point, from which a reduction is split; `parts`: the
+    most that a single axis is cut into; `columns`: neighbouring points that are one unit of work where columns are reduced;
+    `beside`: whether one thread may walk over some rows in order, so that sums down the columns are made on the way;
+    `lanes`: whether vectors are the lanes of one core, which are better off some elements apart than along an axis of two to four
+    elements, and which compare what needs no look."""
+
+    points: int = 64
+    elements: int = 1 << 15
+    parts: int = 64
+    columns: int = 1
+    beside: bool = False
+    lanes: bool = False
+
+
+PROCESSOR = Parallel(beside=True, lanes=True)
 
 
 class Context:
-    """What all parts of the scheduler share: the program's body, what is known of axes, simplified places, new buffers, and
-    who reads what."""
+    """What all parts of the scheduler share: the program's body, what keeps the target busy, what is known of axes, simplified
+    places, new buffers, the nests, and who reads and writes what."""
 
-    def __init__(self, program: Program):
-        self.program = program
+    def __init__(self, program: Program, parallel: Parallel = PROCESSOR):
+        self.program, self.parallel = program, parallel
+        self.nests: list[Nest] = []
         self.new_buffers: list[Buffer] = []
         self.outputs = {b.name for b in program.outputs if isinstance(b, Buffer)}
         self.readers: dict[str, list[Nest]] = {}
+        self.writer: dict[str, Nest] = {}
         self.body = next((v.body for k in program.kernels for s in steps(k) for v in s.roots()), None) or Body()
         self.bounds = Bounds({})
         self.tidied: dict[Expr, ExprLike] = {}
@@ -147,7 +187,7 @@ class Context:
         self.bounds.ranges.setdefault(axis.name, (0, axis.extent - 1))
         return axis
 
-    def temp(self, name: str, dtype, sizes: tuple) -> Buffer:
+    def temp(self, name: str, dtype: Any, sizes: tuple) -> Buffer:
         taken = {b.name for b in (*self.program.buffers, *self.new_buffers)}
         while name in taken:
             name += "_"
@@ -172,17 +212,18 @@ def rewritten(item: Item, axes: tuple, rewrite: Rewriter | None) -> Item:
         return replace(item, axes=axes)
     if item.reduce is not None:
         return Item(axes, reduce=replace(item.reduce, values=tuple(map(rewrite, item.reduce.values))))
-    for v in item.store.value.body.indirect_args(item.store.index):
+    store = item.written
+    for v in store.value.body.indirect_args(store.index):
         rewrite(v)
-    value = rewrite(item.store.value)
-    return Item(axes, store=replace(item.store, index=tuple(rewrite.expr(e) for e in item.store.index), value=value))
+    value = rewrite(store.value)
+    return Item(axes, store=replace(store, index=tuple(rewrite.expr(e) for e in store.index), value=value))
 
 
 def covers(item: Item, index: tuple, outer: set[str]) -> bool:
     """Whether the place that `index` reads was written earlier at the same outer point: dimensions that the store indexes by
     outer axes are read at the same index, the others are written whole by its inner axes."""
-    inner = {a.var: a for a in item.axes}
-    for stored, read, size in zip(item.store.index, index, item.store.buffer.sizes):
+    inner: dict[ExprLike, Axis] = {a.var: a for a in item.axes}
+    for stored, read, size in zip(item.written.index, index, item.written.buffer.sizes):
         axis = inner.get(stored) if isinstance(stored, Expr) else None
         if axis is not None:
             if plain(axis.extent) != plain(size):

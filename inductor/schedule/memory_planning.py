@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import field, replace
+from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds
 from ...capture.shapes.expr import Expr, ExprLike, plain
@@ -38,10 +39,11 @@ class Block:
 
 @data
 class Region:
-    """Bytes of a donated input (or, without a name, the arena), and what lies where in them."""
+    """Bytes of a donated input (or, without a name, the arena, which is as large as what is placed in it), and what lies where
+    in them."""
 
-    name: str | None
-    size: ExprLike | None
+    name: str
+    size: ExprLike
     placed: list[tuple[Block, ExprLike]] = field(default_factory=list)
 
 
@@ -56,7 +58,7 @@ def plan(program: Program, donated: Collection[int] = ()) -> Program:
     size = pack_symbolic([b for b in blocks if not isinstance(b.size, int)], regions, size)
     spots = [(name, r.name, at) for r in regions for b, at in r.placed for name in b.names]
     spots = [spot for spot in spots if spot[0] not in given and spot[0] not in taken]
-    homes = taken | {name: home for name, home, _ in spots if home is not None}
+    homes = taken | {name: home for name, home, _ in spots if home}
     return replace(program, arena={name: at for name, _, at in spots}, arena_size=size, homes=homes)
 
 
@@ -91,7 +93,7 @@ def overwritten(program: Program) -> frozenset[int]:
 
 def donated_blocks(program: Program, donated: Collection[int]) -> dict[str, Block]:
     """Those that may be overwritten: not written in place, not returned, and large enough to be worth it."""
-    names = {program.inputs[k].name for k in donated if isinstance(program.inputs[k], Buffer)}
+    names = {b.name for k in donated if isinstance(b := program.inputs[k], Buffer)}
     names -= {b.name for b in program.outputs if isinstance(b, Buffer)}
     names -= {b.name for kernel in program.kernels for b in writes(kernel)}
     found = {
@@ -117,8 +119,8 @@ def take_over(program: Program, regions: list[Region]) -> dict[str, str]:
     last, taken = len(program.kernels), {}
     born = {b.name: at for at, kernel in reversed([*enumerate(program.kernels)]) for b in writes(kernel)}
     outputs = [b for b in program.buffers if b.kind == "output" and b.name in born]
-    free = sorted(regions, key=lambda r: r.size if isinstance(r.size, int) else 0)
-    for buffer in sorted(outputs, key=lambda b: -bytes_of(b) if isinstance(bytes_of(b), int) else 0):
+    free = sorted(regions, key=lambda r: known(r.size))
+    for buffer in sorted(outputs, key=lambda b: -known(bytes_of(b))):
         size, start = bytes_of(buffer), born[buffer.name]
         region = next((r for r in free if fills(size, r.size) and all(b.end < start for b, _ in r.placed)), None)
         if region is not None:
@@ -126,6 +128,11 @@ def take_over(program: Program, regions: list[Region]) -> dict[str, str]:
             region.placed.append((Block([buffer.name], region.size, start, last), 0))
             taken[buffer.name] = region.name
     return taken
+
+
+def known(size: ExprLike) -> int:
+    """A size as a number; 0 where it is none."""
+    return size if isinstance(size, int) else 0
 
 
 def fills(size: ExprLike, room: ExprLike) -> bool:
@@ -164,7 +171,8 @@ def in_place(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
     if old.dtype.itemsize != new.dtype.itemsize:
         return False
     if isinstance(kernel, ScatterKernel):
-        same = kernel.init == old and kernel.init.strides == kernel.target.strides
+        init = kernel.init
+        same = init is not None and init == old and init.strides == kernel.target.strides
         return same and not any(v.attrs.buffer == old for v in loads(kernel))
     if isinstance(kernel, ExternCall):
         return kernel.calls is not None and len(kernel.calls) == 1 and called_in_place(kernel.calls, old, new)
@@ -223,7 +231,7 @@ def whole(region: View | Buffer) -> bool:
     return (region.sizes, region.strides, region.offset) == (buffer.sizes, buffer.strides, buffer.offset)
 
 
-def _regions(value) -> list:
+def _regions(value: Any) -> list:
     if isinstance(value, (View, Buffer)):
         return [value]
     if isinstance(value, dict):
@@ -243,22 +251,23 @@ def visits_once(place: ExprLike, axes: tuple) -> bool:
 def pack_known(blocks: list[Block], regions: list[Region]) -> int:
     """Largest first, each in the smallest region with room, at the lowest offset where no block alive at the same time
     lies; what fits nowhere goes to the arena, a new region at the end of `regions`. The arena's size."""
-    known = sorted((r for r in regions if isinstance(r.size, int)), key=lambda r: r.size)
-    arena = Region(None, None)
-    for block in sorted(blocks, key=lambda b: (-b.size, b.start)):
-        gaps = ((r, lowest_gap(block, r.placed)) for r in known)
-        region, offset = next(((r, at) for r, at in gaps if at + block.size <= r.size), (arena, None))
+    rooms = sorted((r for r in regions if isinstance(r.size, int)), key=lambda r: known(r.size))
+    arena = Region("", 0)
+    for block in sorted(blocks, key=lambda b: (-known(b.size), b.start)):
+        gaps = ((r, lowest_gap(block, r.placed)) for r in rooms)
+        region, offset = next(((r, at) for r, at in gaps if at + known(block.size) <= known(r.size)), (arena, None))
         region.placed.append((block, lowest_gap(block, arena.placed) if offset is None else offset))
     regions.append(arena)
-    return max((offset + b.size for b, offset in arena.placed), default=0)
+    return max((known(offset) + known(b.size) for b, offset in arena.placed), default=0)
 
 
-def lowest_gap(block: Block, placed: list[tuple[Block, int]]) -> int:
+def lowest_gap(block: Block, placed: list[tuple[Block, ExprLike]]) -> int:
+    """Of blocks of known sizes at known places."""
     offset = 0
-    for other, start in sorted(((o, s) for o, s in placed if o.meets(block)), key=lambda pair: pair[1]):
-        if offset + block.size <= start:
+    for other, start in sorted(((o, known(s)) for o, s in placed if o.meets(block)), key=lambda pair: pair[1]):
+        if offset + known(block.size) <= start:
             break
-        offset = max(offset, start + other.size)
+        offset = max(offset, start + known(other.size))
     return offset
 
 

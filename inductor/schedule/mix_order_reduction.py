@@ -13,13 +13,13 @@ from ...capture.shapes.expr import plain, product
 from ..loops.body import Rewriter, Value, reachable
 from ..loops.ir import Axis, Store
 from .loop_nest import Context, Item, Nest, is_rows, names
-from .iteration_space import Move
+from .iteration_space import Move, moved
 
 SHORT, RUNS = 16, 64  # fewest rows of a run; runs that are enough
 NARROW, WIDE = 64, 4096  # fewest columns, and most: a row of sums and a row of the array share the first-level cache
 
 
-def sums_beside_rows(scheduler, large: int) -> None:
+def sums_beside_rows(scheduler: Context, large: int) -> None:
     """Offer the sums of every nest down columns to nests along rows of the same arrays, of at least `large` elements."""
     for columns in scheduler.nests:
         if columns.head is None and columns.outer and not columns.flexible:
@@ -28,18 +28,19 @@ def sums_beside_rows(scheduler, large: int) -> None:
                     join(scheduler, rows, columns)
 
 
-def fits(scheduler, rows: Nest, columns: Nest, large: int) -> bool:
+def fits(scheduler: Context, rows: Nest, columns: Nest, large: int) -> bool:
     """Whether the rows' nest walks over the points of the columns' nest, row by row, and does not wait for it."""
     if rows is columns or rows.head is not None or rows.flexible or not rows.outer or not rows.reads & columns.reads:
         return False
     if rows.before & columns.ids or sizes(rows.outer) != sizes(columns.inner) or sizes(rows.inner) != sizes(columns.outer):
         return False
-    known = all(isinstance(n, int) for n in (*sizes(rows.outer), *sizes(rows.inner)))
+    count, width = product(sizes(rows.outer)), product(sizes(rows.inner))
     return (
-        known
-        and NARROW <= product(sizes(rows.inner)) <= WIDE
-        and product(sizes((*rows.outer, *rows.inner))) >= large
-        and 1 < run_of(rows.outer) < product(sizes(rows.outer))
+        isinstance(count, int)
+        and isinstance(width, int)
+        and NARROW <= width <= WIDE
+        and count * width >= large
+        and 1 < run_of(rows.outer) < count
         and is_rows(rows)
         and not any(i.store is not None and i.store.mode == "add" for i in rows.items)
     )
@@ -55,16 +56,16 @@ def variables(axes: tuple[Axis, ...]) -> tuple:
 
 def run_of(axes: tuple[Axis, ...]) -> int:
     """Rows of a run: a divisor of the last axis that leaves about RUNS of them, or 1."""
-    last, wanted = axes[-1].extent, max(SHORT, product(sizes(axes)) // RUNS)
+    last, wanted = int(axes[-1].extent), max(SHORT, int(product(sizes(axes))) // RUNS)
     return next((n for n in range(min(wanted, last), SHORT - 1, -1) if last % n == 0), 1)
 
 
-def join(scheduler, rows: Nest, columns: Nest) -> None:
+def join(scheduler: Context, rows: Nest, columns: Nest) -> None:
     """Move the sums that wait for nothing and read only what the rows' nest reads; both nests change where they are."""
     mapping = {a.name: b.var for a, b in zip((*columns.inner, *columns.outer), (*rows.outer, *rows.inner))}
-    moved = Rewriter(scheduler.body, mapping, tidy=scheduler.tidy)
+    renamed = Rewriter(scheduler.body, mapping, tidy=scheduler.tidy)
     mine = {v.id for v in rows.values() if v.op == "load"}
-    begun = [i for i in columns.items if begins(i, columns) and beside(moved(i.reduce.values[0]), mine, rows)]
+    begun = [i for i in columns.items if begins(i, columns) and beside(renamed(i.reduction.values[0]), mine, rows)]
     if not begun:
         return
     split, lead, run = in_runs(scheduler, rows)
@@ -72,12 +73,13 @@ def join(scheduler, rows: Nest, columns: Nest) -> None:
     over = tuple(scheduler.axis(a, {x.name for x in (*columns.outer, *columns.inner)}) for a in lead)
     at_runs = Rewriter(scheduler.body, run.mapping, tidy=scheduler.tidy)
     for item in begun:
-        name, dtype = item.reduce.names[0], item.reduce.dtypes[0]
+        reduce = item.reduction
+        name, dtype = reduce.names[0], reduce.dtypes[0]
         partial = scheduler.temp(f"{name}_runs", dtype, sizes((*lead, *columns.outer)))
-        value = scheduler.body.cast(at_runs(moved(item.reduce.values[0])), dtype)
+        value = scheduler.body.cast(at_runs(renamed(reduce.values[0])), dtype)
         split.append(Item(rows.inner, store=Store(partial, variables((*lead, *rows.inner)), value, "add")))
         load = scheduler.body.load(partial, variables((*over, *columns.outer)))
-        columns.items[columns.items.index(item)] = Item(over, reduce=replace(item.reduce, values=(load,)))
+        columns.items[columns.items.index(item)] = Item(over, reduce=replace(reduce, values=(load,)))
         scheduler.writer[partial.name], scheduler.readers[partial.name] = rows, [columns]
     rows.outer, rows.items, rows.loads_cache, columns.loads_cache = run.outer, split, None, None
     told(scheduler, rows, columns)
@@ -109,10 +111,10 @@ def in_runs(context: Context, rows: Nest) -> tuple[list[Item], tuple[Axis, ...],
     runs = context.axis(Axis(f"{last.name}_runs", count), taken)
     row = context.axis(Axis(f"{last.name}_run", size), taken)
     move = Move((*others, runs, row), {last.name: runs.var * size + row.var}, {})
-    return context.moved(rows, move).items, (*others, runs), move
+    return moved(context, rows, move).items, (*others, runs), move
 
 
-def told(scheduler, rows: Nest, columns: Nest) -> None:
+def told(scheduler: Context, rows: Nest, columns: Nest) -> None:
     """The tables: the columns' nest, and who waits for it, come after the rows' nest."""
     rows.reads, columns.reads = set(rows.loads()), set(columns.loads())
     for name, readers in scheduler.readers.items():

@@ -9,8 +9,9 @@ writes it. A cache is then never copied, nor is a parameter at the end of a whol
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...capture.shapes.expr import plain, product
 from ...runtime.kernel_calls import Job
@@ -38,7 +39,8 @@ def write_inputs(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
         return program
     uses = Uses(program)
     chosen = [(program.inputs[i], program.outputs[o]) for i, o in pairs]
-    return substituted(program, {new: old for old, new in chosen if may_overwrite(uses, old, new)})
+    both = [(old, new) for old, new in chosen if isinstance(old, Buffer) and isinstance(new, Buffer)]
+    return substituted(program, {new: old for old, new in both if may_overwrite(uses, old, new)})
 
 
 def write_temps(program: Program) -> Program:
@@ -85,15 +87,17 @@ def replaced_in(kernel: Kernel) -> Iterator[tuple[Buffer, Buffer]]:
         yield kernel.target, kernel.init
     if (pair := copied(kernel)) is not None:
         yield pair
-    for out, at in kernel.calls[0].same if in_one_job(kernel) else ():
-        new, old = (kernel.calls[0].arrays[k] for k in (out, at))
-        if new is not None and old is not None:
-            yield buffer_of(new), buffer_of(old)
+    if (job := only_job(kernel)) is not None:
+        for out, at in job.same:
+            new, old = (job.arrays[k] for k in (out, at))
+            if new is not None and old is not None:
+                yield buffer_of(new), buffer_of(old)
 
 
-def in_one_job(kernel: Kernel) -> bool:
+def only_job(kernel: Kernel) -> Job | None:
+    """The job that a call is, if it is one."""
     calls = kernel.calls if isinstance(kernel, ExternCall) else None
-    return calls is not None and len(calls) == 1 and isinstance(calls[0], Job)
+    return calls[0] if calls is not None and len(calls) == 1 and isinstance(calls[0], Job) else None
 
 
 def may_lie_in(uses: Uses, old: Buffer, new: Buffer, reshaped: bool) -> bool:
@@ -131,8 +135,8 @@ def can_fail(kernel: Kernel) -> bool:
     return kernel.calls is None if isinstance(kernel, ExternCall) else bool(fallible(kernel))
 
 
-def may_overwrite(uses: Uses, old: Buffer | str, new) -> bool:
-    if not (isinstance(old, Buffer) and isinstance(new, Buffer) and new.kind == "output" and same_geometry(old, new)):
+def may_overwrite(uses: Uses, old: Buffer, new: Buffer) -> bool:
+    if new.kind != "output" or not same_geometry(old, new):
         return False
     if uses.outputs[new] != 1 or uses.outputs[old] or uses.writers.get(old) or len(uses.writers.get(new, ())) != 1:
         return False
@@ -154,7 +158,7 @@ def substituted(program: Program, olds: dict[Buffer, Buffer]) -> Program:
     if not olds:
         return program
 
-    def swap(b):
+    def swap(b: Any) -> Any:
         old = olds.get(b) if isinstance(b, Buffer) else None
         return b if old is None else replace(b, name=old.name, kind=old.kind, origin=old.origin)
 
@@ -167,7 +171,7 @@ def substituted(program: Program, olds: dict[Buffer, Buffer]) -> Program:
     ).with_kernels(changed)
 
 
-def _kernel(kernel: Kernel, swap) -> Kernel:
+def _kernel(kernel: Kernel, swap: Callable[[Any], Any]) -> Kernel:
     if isinstance(kernel, LoopKernel):
         return replace(kernel, steps=tuple(_step(s, swap) for s in kernel.steps))
     if isinstance(kernel, GemmKernel):
@@ -184,7 +188,7 @@ def _kernel(kernel: Kernel, swap) -> Kernel:
     return replace(kernel, args=_args(kernel.args, swap), outputs=tuple(map(swap, kernel.outputs)), calls=calls)
 
 
-def _step(step: Step, swap) -> Step:
+def _step(step: Step, swap: Callable[[Any], Any]) -> Step:
     def leaf(value: Value) -> Value | None:
         if value.op != "load" or swap(value.attrs.buffer) is value.attrs.buffer:
             return None
@@ -201,7 +205,7 @@ def _step(step: Step, swap) -> Step:
     return replace(step, stores=stores, reduces=reduces, looks=tuple(values[v.id] for v in step.looks))
 
 
-def _args(value, swap):
+def _args(value: Any, swap: Callable[[Any], Any]) -> Any:
     if isinstance(value, Buffer):
         return swap(value)
     if isinstance(value, View):

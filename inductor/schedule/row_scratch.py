@@ -7,6 +7,7 @@ that a later step would compute again. A scratch holds one row; it never leaves 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ...capture.shapes.expr import Expr, product
 from ..loops.body import Buffer, Rewriter, Value, reachable
@@ -26,7 +27,7 @@ def copied_rows(context: Context, nest: Nest) -> Nest:
         name: Buffer(f"{name}_copy", b.dtype, b.sizes, b.strides, b.offset, "temp", b.origin)
         for name, item in stores.items()
         if name in loads
-        for b in [item.store.buffer]
+        for b in [item.written.buffer]
         if not context.private(nest, name)
     }
     if not copies:
@@ -62,7 +63,7 @@ def own_rows(context: Context, nest: Nest) -> dict[str, tuple[Buffer, tuple[int,
     return rows
 
 
-def row_buffer(name: str, dtype, sizes: tuple) -> Buffer:
+def row_buffer(name: str, dtype: Any, sizes: tuple) -> Buffer:
     return Buffer("row_" + name, dtype, sizes, row_major(sizes), 0, "local", name)
 
 

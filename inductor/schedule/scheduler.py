@@ -18,10 +18,10 @@ from ..loops.body import Rewriter, Value, reachable
 from .emit_kernel import finish_gemm, finish_loops, is_columns
 from ..loops.ir import GemmKernel, Kernel, Program, reads, writes
 from ..loops.lower import hint
-from .loop_nest import Context, Item, Nest, covers, is_rows, lonely, names, nest_of, rewritten
+from .loop_nest import PROCESSOR, Context, Item, Nest, Parallel, covers, is_rows, lonely, names, nest_of, rewritten
 from .one_hot_scatter import put
-from .iteration_space import Move, Spaces, epilogue_space, permuted_space, split_space, unified
-from .split_reduction import PROCESSOR, Parallel, split_reductions
+from .iteration_space import Spaces, epilogue_space, moved, permuted_space, split_space, unified
+from .split_reduction import split_reductions
 
 MAX_BUFFERS = 24  # arrays that one nest may touch
 MAX_VALUES = 600  # SSA values of one nest
@@ -43,10 +43,8 @@ class Scheduler(Context):
     """Nests in order of the graph, what each touches, and the decisions so far."""
 
     def __init__(self, program: Program, parallel: Parallel):
-        super().__init__(program)
-        self.parallel = parallel
+        super().__init__(program, parallel)
         self.nests = [nest_of(k, 1 << i) for i, k in enumerate(program.kernels)]
-        self.writer: dict[str, Nest] = {}
         for nest, kernel in zip(self.nests, program.kernels):
             self.register(nest, kernel)
 
@@ -142,7 +140,7 @@ class Scheduler(Context):
         if isinstance(first.head, GemmKernel) and {first.head.a.buffer.name, first.head.b.buffer.name} & second.stores().keys():
             return None  # an operand must lie in memory before the product begins
         for spaces in self.common_spaces(first, second, vertical):
-            a, b = self.moved(first, spaces.first), self.moved(second, spaces.second)
+            a, b = moved(self, first, spaces.first), moved(self, second, spaces.second)
             items = self.passed(a, b)
             if items is None or not (vertical or self.share(a, b)) or self.too_large(a, items):
                 continue
@@ -227,17 +225,6 @@ class Scheduler(Context):
             yield from split_space(self, flat, rows, turned, f"a row of ({names(rows.inner)}) at a time")
         yield from unified(self, a.outer, b.outer, a.inner, b.inner, f"once a row ({names(rows.outer)})")
 
-    def moved(self, nest: Nest, move: Move) -> Nest:
-        """The nest with its axes renamed, split, or its trailing outer axes made inner ones."""
-        if not move.mapping and not move.demoted and move.outer == nest.outer:
-            return nest
-        rewrite = Rewriter(self.body, move.mapping, tidy=self.tidy) if move.mapping else None
-        items = []
-        for item in nest.items:
-            axes = tuple(x for axis in item.axes for x in move.axes.get(axis.name, (axis,)))
-            items.append(rewritten(item, (*move.demoted, *axes), rewrite))
-        return replace(nest, outer=move.outer, items=items, loads_cache=None)
-
     # -- values that pass between two nests
 
     def passed(self, a: Nest, b: Nest) -> list[Item] | None:
@@ -263,7 +250,7 @@ class Scheduler(Context):
             if value.op != "load" or value.attrs.buffer.name not in crossing:
                 return None
             item = written[value.attrs.buffer.name]
-            load, store = value.attrs, item.store
+            load, store = value.attrs, item.written
             if load.index == store.index or self.linear(load.buffer, load.index) == self.linear(store.buffer, store.index):
                 return self.body.where(value.args[0], store.value, load.other) if load.masked else store.value
             legal = legal and covers(item, load.index, outer)
@@ -318,7 +305,7 @@ class Scheduler(Context):
         if not nest.items:
             return []
         if isinstance(nest.head, GemmKernel):
-            return [finish_gemm(self, nest)]
+            return [finish_gemm(self, nest, nest.head)]
         single = put(self, nest) if self.parallel.lanes else None
         if single is not None:
             return [single]

@@ -41,8 +41,10 @@ def apart(context: Context, nest: Nest, axes: tuple[Axis, ...], forms: list[Expr
 def divisors(axis: Axis, forms: list[ExprLike]) -> tuple[int, ...]:
     """By what the axis is divided, if each number divides the next one and the extent; else nothing."""
     found = {d for e in forms if isinstance(e, Expr) for atom in divisions(e) for d in digit(atom, axis)}
+    if not isinstance(axis.extent, int):
+        return ()
     chain = (*sorted(found), axis.extent)
-    whole = type(axis.extent) is int and 0 not in found and all(b % a == 0 and b > a for a, b in zip(chain, chain[1:]))
+    whole = 0 not in found and all(b % a == 0 and b > a for a, b in zip(chain, chain[1:]))
     return chain[:-1] if whole else ()
 
 
@@ -89,22 +91,24 @@ def written_out(context: Context, nest: Nest, axes: tuple[Axis, ...], forms: lis
     """The nest with a store for each element of a narrow innermost axis, if the axis before is wide and its elements lie as far
     apart in what is written as the narrow axis is long, and the two are not one axis anyway. Elements of 64 bits, which lanes
     gather one by one, pay for it only where places or comparisons move with the axis."""
+    if len(axes) < 2:
+        return nest, axes
+    width = axes[-1].extent
     if (
-        len(axes) < 2
-        or type(axes[-1].extent) is not int
-        or axes[-1].extent > NARROW
+        not isinstance(width, int)
+        or width > NARROW
         or not is_wide(axes[-2])
         or mergeable([axes[-2]], axes[-1], [e for e in forms if isinstance(e, Expr)])
     ):
         return nest, axes
     last, values = axes[-1], reachable(v for item in nest.items for v in item.roots())
-    written = [context.linear(item.store.buffer, item.store.index) for item in nest.items]
-    if last.extent * len(values) > MOST or not all(steps(e, last, 1) and steps(e, axes[-2], last.extent) for e in written):
+    written = [context.linear(item.written.buffer, item.written.index) for item in nest.items]
+    if width * len(values) > MOST or not all(steps(e, last, 1) and steps(e, axes[-2], width) for e in written):
         return nest, axes
     if any(b.dtype.itemsize > 4 for b in buffers(nest, values)) and not any(decides(context, v, last) for v in values):
         return nest, axes
     items = []
-    for k in range(last.extent):
+    for k in range(width):
         rewrite = Rewriter(context.body, {last.name: k}, tidy=context.tidy)
         items += [rewritten(item, item.axes, rewrite) for item in nest.items]
     outer = tuple(axis for axis in nest.outer if axis != last)
@@ -112,7 +116,7 @@ def written_out(context: Context, nest: Nest, axes: tuple[Axis, ...], forms: lis
 
 
 def buffers(nest: Nest, values: list[Value]) -> Iterator[Buffer]:
-    yield from (item.store.buffer for item in nest.items)
+    yield from (item.written.buffer for item in nest.items)
     yield from (v.attrs.buffer for v in values if v.op == "load")
 
 

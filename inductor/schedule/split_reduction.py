@@ -11,33 +11,13 @@ from dataclasses import replace
 
 from ...capture.shapes.expr import ExprLike, plain, product
 from ...eager.op.prims import COMBINES
-from ...runtime.dataclass import data
 from ..loops.body import Body, Rewriter, Value, reachable
 from .emit_kernel import is_columns
 from ..loops.ir import Axis, Reduce, Store
 from ..loops.lower import hint
-from .loop_nest import Context, Item, Nest, names, rewritten
+from .loop_nest import Context, Item, Nest, Parallel as Parallel, names, rewritten
 
 SPLITTABLE = ("sum", "prod", "max", "min", "any", "all")
-
-
-@data
-class Parallel:
-    """`points`: outer points that make a split unnecessary; `elements`: of a point, from which a reduction is split; `parts`: the
-    most that a single axis is cut into; `columns`: neighbouring points that are one unit of work where columns are reduced;
-    `beside`: whether one thread may walk over some rows in order, so that sums down the columns are made on the way;
-    `lanes`: whether vectors are the lanes of one core, which are better off some elements apart than along an axis of two to four
-    elements, and which compare what needs no look."""
-
-    points: int = 64
-    elements: int = 1 << 15
-    parts: int = 64
-    columns: int = 1
-    beside: bool = False
-    lanes: bool = False
-
-
-PROCESSOR = Parallel(beside=True, lanes=True)
 
 
 def split_reductions(context: Context, nest: Nest) -> list[Nest]:
@@ -49,7 +29,7 @@ def split_reductions(context: Context, nest: Nest) -> list[Nest]:
         return [nest]
     wide = [item for item in nest.items if item.axes]
     plain_kinds = all(item.axes == inner and not waits(item) for item in wide) and all(
-        item.axes == inner and item.reduce.combine in SPLITTABLE for item in reduces
+        item.axes == inner and item.reduction.combine in SPLITTABLE for item in reduces
     )
     if not plain_kinds or len(nest.loads().keys() & nest.stores().keys()):
         return [nest]
@@ -106,9 +86,9 @@ def leading(inner: tuple[Axis, ...]) -> tuple[tuple, tuple]:
 
 def chunked(context: Context, nest: Nest, inner: tuple[Axis, ...]) -> tuple[Nest, tuple[Axis, ...]]:
     """A single long axis as (chunks, elements): elements past the end of the last chunk are masked to the identity."""
-    if len(inner) > 1 and hint(product(a.extent for a in inner[:-1])) >= 16:
+    lead, long = inner[:-1], inner[-1]
+    if lead and hint(product(a.extent for a in lead)) >= 16:
         return nest, inner
-    long = inner[-1]
     count = divisor(long.extent, context.parallel.parts)
     size = plain((long.extent + count - 1) // count)
     taken = {a.name for a in (*nest.outer, *inner)}
@@ -117,7 +97,7 @@ def chunked(context: Context, nest: Nest, inner: tuple[Axis, ...]) -> tuple[Nest
     position = chunk.var * size + part.var
     whole = isinstance(long.extent, int) and long.extent == count * size
     rewrite = masking(context, {long.name: position}, None if whole else (position, long.extent))
-    new = (*inner[:-1], chunk, part)
+    new = (*lead, chunk, part)
     items = []
     for item in nest.items:
         if item.axes == inner:
@@ -125,7 +105,7 @@ def chunked(context: Context, nest: Nest, inner: tuple[Axis, ...]) -> tuple[Nest
                 return nest, inner  # a masked store does not exist
             item = rewritten(item, new, rewrite)
             if not whole:
-                item = replace(item, reduce=only_inside(context.body, item.reduce, position, long.extent))
+                item = replace(item, reduce=only_inside(context.body, item.reduction, position, long.extent))
         items.append(item)
     return replace(nest, items=items, loads_cache=None), new
 

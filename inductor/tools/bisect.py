@@ -201,7 +201,7 @@ def recorder(calls: list[Call]) -> Target:
     def emit(graph: Graph, facts: Facts) -> Executable:
         run = targets.interpreted(graph, facts)
 
-        def call(inputs, seed, base):
+        def call(inputs: list, seed: int, base: int) -> list:
             calls.append(Call(graph, facts.name, as_claimed(graph, inputs), seed, base))
             return run(inputs, seed, base)
 

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from collections.abc import Callable
+from typing import Any
 
 from ...capture.frontend.api import compile
 from ...eager.autograd.modes import no_grad
@@ -35,7 +36,7 @@ class Exported:
     symbols: tuple[str, ...]
 
 
-def export(f: Callable, *args, folder: str | os.PathLike, dynamic: bool | None = None) -> Exported:
+def export(f: Callable, *args: Any, folder: str | os.PathLike, dynamic: bool | None = None) -> Exported:
     """Compiles `f` for these inputs and writes its kernels to a folder. Raises ValueError where there is more than one graph,
     or where the graph calls what only flambeau's own runtime has (convolutions, sorting, eager ops)."""
     texts = _texts(f, args, dynamic)

@@ -65,8 +65,8 @@ def smaller(graph: Graph, inputs: Sequence, seed: int, base: int, suspects: Sequ
     for names in growing(graph, suspects):
         for dynamic in (False, True):
             program = part(graph, inputs, values, names, Program(graph, (), dynamic, **shows))
-            problem = program and program.fault()
-            if problem:
+            problem = program.fault() if program is not None else None
+            if program is not None and problem:
                 return reduced(program, problem)
     return None
 
@@ -97,7 +97,7 @@ def part(graph: Graph, inputs: Sequence, values: dict[str, Any], names: set[str]
 
     recorder = repro.Numbering(Graph(ShapeEnv()))
 
-    def function(*tensors):
+    def function(*tensors: Tensor) -> tuple:
         return run(chosen, results, dict(zip(outside, tensors)), graph, recorder)
 
     try:
@@ -117,7 +117,7 @@ def run(
 ) -> tuple:
     """The nodes' values, from those of what they read."""
     player = Interpreter(graph)
-    player.seed = player.base = None
+    player.seed, player.base = None, 0
     player.values = dict(known)
     for node, value in known.items():
         bind_symbols(node.value, value, player.symbols)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -112,7 +112,8 @@ def passes(graph: Graph, language: Language) -> tuple[list[Sketch], CompiledGrap
         def build(computed: Graph, writes: tuple) -> Executable:
             inner_facts = replace(facts, target=language.target, writes=writes)
             program = driver.loop_program(computed, inner_facts)
-            found.append(Sketch(facts.name, computed, program, *language.draft(program, inner_facts), hints, positions))
+            printed, called = language.draft(program, inner_facts)
+            found.append(Sketch(facts.name, computed, program, printed, called, hints, positions))
             return Function(lambda *_: [])
 
         return around_outputs(final, build, facts.writes)
@@ -187,7 +188,7 @@ class Kernels:
             number(cost.moved),
             None if cost.work is None else number(cost.work),
             cost,
-            self.functions.get(function),
+            None if function is None else self.functions.get(function),
         )
 
     def inlined(self, origins: list[Node]) -> list[Node]:
@@ -283,7 +284,8 @@ def names_in(value: Any, named: dict[str, frozenset]) -> frozenset:
 def called(kernel: ExternCall) -> ExprLike | None:
     """The work of the runtime's kernels, where they say it."""
     works = [work(call) for call in kernel.calls or ()]
-    return None if not works or None in works else E.plain(sum(works))
+    told = [each for each in works if each is not None]
+    return E.plain(sum(told)) if works and len(told) == len(works) else None
 
 
 def work(call: Any) -> ExprLike | None:
@@ -297,7 +299,7 @@ def work(call: Any) -> ExprLike | None:
 # -- memory
 
 
-def blocks(sketch: Sketch, compiled: CompiledGraph):
+def blocks(sketch: Sketch, compiled: CompiledGraph) -> Iterator[data.Block]:
     """Every buffer that the launch allocates or was given to use, with its life."""
     program, last = sketch.program, len(sketch.program.kernels) - 1
     life: dict[str, tuple[int, int]] = {}

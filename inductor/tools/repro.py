@@ -46,7 +46,8 @@ class Numbering(Recorder):
 def graph_of(function: Callable, inputs: Sequence, dynamic: bool = False, recorder: Numbering | None = None) -> Graph:
     """The graph of what a function does with tensors of this geometry; with `dynamic`, their sizes are symbols."""
     recorder = recorder or Numbering(Graph(ShapeEnv()))
-    fakes = [symbolic(recorder.graph.env, x, f"a{k}") if dynamic else fresh_fake(x) for k, x in enumerate(inputs)]
+    env = recorder.graph.env if dynamic else None
+    fakes = [fresh_fake(x) if env is None else symbolic(env, x, f"a{k}") for k, x in enumerate(inputs)]
     for k, fake in enumerate(fakes):
         recorder.placeholder(f"a{k}", fake)
     with recording(False), recorder:
@@ -213,7 +214,7 @@ def drawn_inputs(inputs: Sequence) -> list:
 
 def text_of(graph: Graph, inputs: Sequence, about: Sequence[str], drawn: bool, **flags: bool) -> str:
     """A Python file that fails (exit status 1) while the fault is there. `about`: lines for its docstring; flags: of `tell`."""
-    package = __package__.partition(".")[0]
+    package = __name__.partition(".")[0]
     made = ", ".join(sorted({"normal" if drawn else "values"} if any(isinstance(x, Tensor) for x in inputs) else ()) + ["tell"])
     header, _, program = graph.print_python().strip().partition("def ")
     given = ",\n          ".join(input_text(k, x, drawn) for k, x in enumerate(inputs))

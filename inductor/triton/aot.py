@@ -198,7 +198,7 @@ def next_config(launched: Launched, shared: int, most: int) -> dict:
             f"{launched.kernel} needs {shared:,} bytes of shared memory, and this chip has {most:,}",
             "compute it outside of the compiled function, or compile with the default backend",
         )
-    largest = max(blocks, key=blocks.get)
+    largest = max(blocks, key=lambda k: blocks[k])
     return config | {largest: blocks[largest] // 2}
 
 

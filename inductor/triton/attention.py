@@ -84,18 +84,11 @@ class Shape:
 
 
 def shape_of(call: Job) -> Shape:
-    heads, length, width, depth, deep, causal, _, _, *rest = (plain(n) for n in call.numbers)
-    return Shape(
-        heads,
-        length,
-        width,
-        depth,
-        deep,
-        bool(causal),
-        *(tuple(rest[at : at + 3]) for at in (0, 3, 6, 9)),
-        tuple(rest[12:16]),
-        rest[16],
-    )
+    numbers = [plain(n) for n in call.numbers]
+    heads, length, width, depth, deep, causal = numbers[:6]
+    q, k, v, g = (tuple(numbers[at : at + 3]) for at in (8, 11, 14, 17))
+    mask, kind = tuple(numbers[20:24]), numbers[24]
+    return Shape(heads, length, width, int(depth), int(deep), bool(causal), q, k, v, g, mask, int(kind))
 
 
 class AttentionWriter(KernelWriter):
@@ -106,7 +99,7 @@ class AttentionWriter(KernelWriter):
     def __init__(self, program: Any, kernel: ExternCall):
         super().__init__(program, kernel)
         self.names.used |= LOCAL
-        self.call: Job = kernel.calls[0]
+        self.call: Job = kernel.call
         self.shape = shape_of(self.call)
         self.q, self.k, self.v, self.mask, self.keep = operands(self.call)
         self.dtype = self.q.dtype
@@ -453,5 +446,5 @@ class Keys(Backward):
 
 
 def write_attention(program: Any, kernel: ExternCall) -> list[Written]:
-    forward = kernel.calls[0].name == "attention_forward"
+    forward = kernel.call.name == "attention_forward"
     return [kind(program, kernel).write() for kind in ((Forward,) if forward else (Queries, Keys))]

@@ -117,9 +117,6 @@ class KernelWriter:
             return f"tl.full({self.tile.shape(wanted)}, {text}, INDEX)"
         return f"tl.broadcast_to({text}, {self.tile.shape(wanted)})"
 
-    def whole(self, made: Made) -> str:
-        return self.broadcast(made.text, made.dims, self.tile.letters)
-
     # -- values
 
     def emit(self, roots: list[Value], only: frozenset | None = None) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...capture.shapes.expr import ExprLike, plain, product, var
-from ..loops.ir import ExternCall, GemmKernel, LoopKernel, Program, ScatterKernel
+from ..loops.ir import GemmKernel, Kernel, LoopKernel, Program, ScatterKernel
 from ..loops.lower import hint
 from . import fallbacks
 from .attention import has_template, write_attention
@@ -105,7 +105,7 @@ class Writer:
         for line in folded(call):
             self.run(line)
 
-    def pause(self, number: int, kernel: ExternCall) -> None:
+    def pause(self, number: int, kernel: Kernel) -> None:
         """A call that eager runs between launches."""
         self.pauses.append((len(self.kernels), number))
         self.run(f"# {fallbacks.told(kernel)}")
@@ -125,11 +125,12 @@ class Writer:
         """The type of positions: 32 bits where every array and the number of points allow it."""
         buffers = [a.key for a in written.arguments.values() if a.kind in ("buffer", "scratch")]
         sizes = [plain(b.extent()) for b in buffers] + [plain(product(written.points[:1])), *written.points[1:]]
-        if all(isinstance(n, int) for n in sizes):
-            return "tl.int64" if max(sizes, default=0) >= WIDE else "tl.int32"
+        known = [n for n in sizes if isinstance(n, int)]
+        largest = max(known, default=0)
+        if len(known) == len(sizes):
+            return "tl.int64" if largest >= WIDE else "tl.int32"
         shown = dict.fromkeys(expression(n, host=True) for n in sizes if not isinstance(n, int))
-        known = [str(max((n for n in sizes if isinstance(n, int)), default=0))]
-        return f"index({', '.join([*shown, *known])})"
+        return f"index({', '.join([*shown, str(largest)])})"
 
     # -- the file
 

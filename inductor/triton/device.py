@@ -75,7 +75,7 @@ class OnDevice:
         self.generated = generate(program)
         self.source = self.generated.text
         self.overwrites = overwritten(program)
-        self.prepared: dict[tuple, Callable] = {}
+        self.prepared: dict[tuple, list[Callable | int]] = {}
         self.constants = {b.name: program.constants[b.name].to(place.device) for b in program.buffers if b.kind == "const"}
         self.own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
         self.error = place.zeros(1, dtypes.int32) if program.checks else None
@@ -178,7 +178,7 @@ class OnDevice:
 
     def run_eagerly(self, number: int, tensors: Mapping[str, Tensor], env: Mapping[str, int], scalars: Mapping[str, Any]) -> None:
         """A call that has no kernel, on tensors over the buffers' memory."""
-        kernel = self.program.kernels[number]
+        kernel: Any = self.program.kernels[number]
         counters.add("fallbacks", f"triton: {fallbacks.shown(kernel)}: {fallbacks.why(kernel)}")
         region = lambda view: self.region(view, tensors, env)
         args = tuple(argument(a, region, env, scalars) for a in kernel.args)

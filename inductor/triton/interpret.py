@@ -95,7 +95,7 @@ class Launcher:
 
     def eager(self, number: int) -> None:
         """A call of the program that eager runs."""
-        kernel = self.machine.program.kernels[number]
+        kernel: Any = self.machine.program.kernels[number]
         counters.add("fallbacks", f"triton: {fallbacks.shown(kernel)}: {fallbacks.why(kernel)}")
         self.machine.run_eagerly(kernel)
 

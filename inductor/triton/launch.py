@@ -103,7 +103,7 @@ class Driver:
         if code == NO_IMAGE and binary.cubin[:4] == b"\x7fELF":
             raise BackendError(f"{name} was compiled for another chip than this one (sm_{self.capability})", "compile it again")
         self.check(code, f"{name} cannot be loaded")
-        return function.value
+        return function.value or 0
 
 
 @functools.cache
@@ -192,7 +192,7 @@ class Replayed(Prepared):
 
     def __init__(self, on: Driver, binaries: Sequence[Binary]):
         super().__init__(on, binaries)
-        self.graphs: dict[bytes, int] = {}
+        self.graphs: dict[bytes, int | None] = {}
         self.last, self.misses, self.replays = b"", 0, 0
 
     def __call__(self, addresses: Mapping[str, int], stream: int = 0, scalars: Mapping[str, Any] | None = None) -> None:
@@ -211,7 +211,7 @@ class Replayed(Prepared):
         if code:
             self.on.check(code, f"the graph of {self.binaries[0].launched.kernel} and what follows was not launched")
 
-    def record(self) -> int:
+    def record(self) -> int | None:
         made = ctypes.c_void_p()
         code = self.on.library.fb_cuda_record(
             self.on.device, self.launches, len(self.binaries), ctypes.byref(made), ctypes.byref(self.done)
@@ -220,7 +220,7 @@ class Replayed(Prepared):
             self.refused(code)
         return made.value
 
-    def __del__(self):
+    def __del__(self) -> None:
         graphs = self.__dict__.get("graphs", {})
         while graphs:
             self.on.library.fb_cuda_forget(self.on.device, ctypes.c_void_p(graphs.popitem()[1]))

@@ -3,6 +3,8 @@
 Whole numbers divide and shift as in Python; extremes let a NaN win; combines are what `tl.reduce` joins parts with.
 """
 
+# pyright: reportAttributeAccessIssue=false
+# (where triton is not installed, pyright takes the folder of this file for it)
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice

@@ -73,7 +73,7 @@ def with_drawn(kernel: Any, found: dict[Buffer, Drawn]) -> Any:
     views = [v for v in leaves(kernel.args, View) if v.buffer in found] if isinstance(kernel, ExternCall) else []
     if not views:
         return kernel
-    (call,) = kernel.calls
+    call = kernel.call
     at = mask_place(call)
     arrays = (*call.arrays[:at], found[call.arrays[at].buffer], *call.arrays[at + 1 :])
     args = tuple(None if isinstance(a, View) and a.buffer in found else a for a in kernel.args)

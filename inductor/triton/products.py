@@ -90,7 +90,7 @@ def fitting(e: ExprLike, most: int) -> int:
 
 def blocks_of(m: ExprLike, n: ExprLike, k: ExprLike, dtype: Any) -> dict[str, Any]:
     bm, bn, bk, warps, stages = TILES[dtype.itemsize]
-    made = {"BM": fitting(m, bm), "BN": fitting(n, bn), "BK": fitting(k, bk), "GROUP": 8}
+    made: dict[str, Any] = {"BM": fitting(m, bm), "BN": fitting(n, bn), "BK": fitting(k, bk), "GROUP": 8}
     if dtype.name in HALVES:
         made["DOT"] = HALVES[dtype.name]
     made["PRECISION"] = precision(dtype)

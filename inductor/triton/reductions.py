@@ -110,9 +110,11 @@ class Folding:
     def step(self, accs: list[str], texts: list[str], mask: str) -> list[str]:
         """The lines of one block."""
         if self.combine == "welford":
-            return self.step_moments(*accs, texts[0], mask)
+            mean, m2, count = accs
+            return self.step_moments(mean, m2, count, texts[0], mask)
         if self.combine == "logsumexp":
-            return self.step_log_of_sum(*accs, texts[0], mask)
+            top, total = accs
+            return self.step_log_of_sum(top, total, texts[0], mask)
         kept = self.kept(self.asked(texts[0]), mask, self.identity())
         if self.combine in ("argmax", "argmin"):
             at = self.kept(texts[1], mask, "0x7fffffffffffffff")

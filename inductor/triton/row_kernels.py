@@ -204,7 +204,7 @@ class RowWriter(LoopWriter):
     def block(self, axes: tuple[Axis, ...]) -> str:
         """The name of the block size of these axes."""
         n = plain(product(a.extent for a in axes))
-        size = power_of_two(n) if axes in self.whole else 1024 if self.kernel.vector == "inner" else 32
+        size = power_of_two(int(n)) if axes in self.whole else 1024 if self.kernel.vector == "inner" else 32
         count = 1
         while (name := f"RBLOCK{count}" if count > 1 else "RBLOCK") in self.blocks and self.named.get(name) != axes:
             count += 1
@@ -240,7 +240,7 @@ class RowWriter(LoopWriter):
         self.accs |= dict(zip(reduce.names, given))
 
     def at_once(self, step: Step, inner: Dim) -> None:
-        n = inner.extent
+        n = int(inner.extent)
         inner.masked = n != power_of_two(n)
         if self.numbered != step.axes:
             self.tile.number(self.lines, inner, "", self.bounds)

@@ -20,12 +20,12 @@ from ...runtime.errors import BackendError
 from .. import driver, targets
 from ..graph import dump
 from ..pass_manager import Facts, Pass, Phase, Target
-from ..runtime.runtime_wrapper import Around, CompiledGraph, Executable
+from ..runtime.runtime_wrapper import Around, CompiledGraph, Executable, Function
 from ..schedule.reinplace import write_inputs
 from ..loops.ir import Program
 from ..schedule.memory_planning import plan
 from ..schedule.scheduler import schedule
-from ..schedule.split_reduction import Parallel
+from ..schedule.loop_nest import Parallel
 from . import aot, fallbacks
 from .attention import has_template
 from .codegen import Writer, generate
@@ -45,8 +45,9 @@ def takes(calls: tuple) -> bool:
 
 def opens(op: Any, args: tuple) -> bool:
     """Attention with dropout: its mask becomes a draw of its own, which the backward draws again."""
-    draws = op.template == "attention" and op.draws is not None and type(args[op.names["p"]]) in (int, float)
-    return draws and op.draws(*args) > 0
+    if op.template != "attention" or op.draws is None or type(args[op.names["p"]]) not in (int, float):
+        return False
+    return op.draws(*args) > 0
 
 
 SCHEDULE = Phase(  # in place of the driver's: other loops, and each kernel writes one place
@@ -94,11 +95,12 @@ def on_device(place: Any) -> Target:
 def dry(capability: int) -> Target:
     """Kernels compiled for a chip that need not be there, and dumped; the calls are run by generated C++."""
 
-    def compiled(program: Program, facts: Facts) -> None:
+    def compiled(program: Program, facts: Facts) -> Executable:
         generated = generate(program)
         made = aot.compile_program(program, capability, generated=generated)
         compile_log.current().note(f"{facts.name}: {len(made)} launches of Triton kernels for sm_{capability}")
         dump.triton(facts.name, generated.text, "\n".join(dict.fromkeys(binary.ptx for binary in made)))
+        return Function(lambda *_: [])
 
     shown = Target("triton, compiled alone", compiled, takes=takes, phases=PHASES)
 

@@ -191,7 +191,7 @@ def NAMED(tl: Any) -> dict[str, Any]:
 def _converted(tl: Any, other: Any) -> Any:
     """float32 and bfloat16, rounded to the nearest."""
 
-    def convert(data, source, target, rounding):
+    def convert(data: Any, source: Any, target: Any, rounding: Any) -> Any:
         if source == tl.float32 and target == tl.bfloat16:
             return data.astype(ml_dtypes.bfloat16).view(np.uint16)
         if source == tl.bfloat16 and target == tl.float32:
@@ -265,9 +265,9 @@ _FUNCTIONS = {
 def _patch_libdevice(found: Any, tl: Any, patches: Patches) -> None:
     module = importlib.import_module("triton.language.extra.libdevice")
 
-    def over_arrays(function):
-        def call(*args, _semantic=None, **_):
-            args = [a if isinstance(a, tl.tensor) else found.interpreter_semantic.to_tensor(a) for a in args]
+    def over_arrays(function: Callable) -> Callable:
+        def call(*given: Any, _semantic: Any = None, **_: Any) -> Any:
+            args = [a if isinstance(a, tl.tensor) else found.interpreter_semantic.to_tensor(a) for a in given]
             kind = next(a.dtype.scalar for a in args)
             result = np.asarray(function(*(a.handle.data for a in args)))
             shape = list(result.shape) if any(a.type.is_block() for a in args) else None

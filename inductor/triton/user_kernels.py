@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ...capture.shapes.symbolic_shapes import SymInt
+from ...capture.shapes.symbolic_shapes import SymBool, SymFloat, SymInt
 from ...eager.ops.user_kernels import KernelCall, WrappedKernel, record
-from ...eager.sizes import SYMBOLIC
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
 from ...runtime.errors import BackendError
@@ -48,7 +47,7 @@ def wrap(kernel: Any) -> Kernel:
     return kernel if isinstance(kernel, Kernel) else Kernel(kernel)
 
 
-def launch(kernel: Any, grid: Any, *args: Any, **kwargs: Any) -> None:
+def launch(kernel: Any, grid: Callable[[dict], Any] | tuple | int, *args: Any, **kwargs: Any) -> None:
     """One call of a kernel; like triton's, with options of its compiler (`num_warps`, ...) among the keywords."""
     given, options = bound(kernel, args, kwargs)
     shape = grid(given) if callable(grid) else grid
@@ -92,7 +91,7 @@ def bound(kernel: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[dict, di
 def put(kernel: Any, grid: tuple, given: dict, tensors: list, numbers: list) -> None:
     """The call as one operation of a graph; what it writes is copied back."""
     at = iter(range(len(tensors)))
-    known = lambda v: (int(v) if isinstance(v, SymInt) else float(v)) if isinstance(v, SYMBOLIC) else v
+    known = lambda v: int(v) if isinstance(v, SymInt) else float(v) if isinstance(v, (SymFloat, SymBool)) else v
     arguments = tuple((name, next(at), None) if isinstance(v, Tensor) else (name, None, known(v)) for name, v in given.items())
     call = KernelCall(kernel, grid, arguments, tuple(numbers), interpret)
     if not numbers:
@@ -112,6 +111,8 @@ def written(kernel: Any) -> frozenset[str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kernel.fn))).body[0]
     except (OSError, TypeError, SyntaxError):
+        tree = None
+    if not isinstance(tree, ast.FunctionDef):  # (a lambda's text is that of the statement around it)
         return frozenset(inspect.signature(kernel.fn).parameters)
     return Writes(tree, kernel.fn.__globals__).found()
 
@@ -153,7 +154,7 @@ class Writes(ast.NodeVisitor):
         if isinstance(node.func, ast.Attribute) and (node.func.attr == "store" or node.func.attr.startswith("atomic_")):
             pointer = node.args[:1] or [k.value for k in node.keywords if k.arg == "pointer"]
             self.stored |= frozenset().union(*map(self.of, pointer))
-        elif isinstance(node.func, ast.Name) and hasattr(called := self.names.get(node.func.id), "fn"):
+        elif isinstance(node.func, ast.Name) and (called := self.names.get(node.func.id)) is not None and hasattr(called, "fn"):
             names = list(inspect.signature(called.fn).parameters)
             given = [*zip(names, node.args), *((k.arg, k.value) for k in node.keywords)]
             self.stored |= frozenset().union(*(self.of(value) for name, value in given if name in written(called)))
