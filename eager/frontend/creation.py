@@ -196,6 +196,8 @@ def _type_of(each):
         return each.dtype
     if isinstance(each, (np.ndarray, np.generic)):
         return dtypes.from_numpy(each.dtype)
+    if type(each) is int and not -(2**63) <= each < 2**64:
+        _refuse_wide(each, None)
     return dtypes.of_number(each) if isinstance(each, (bool, int, float, complex, SymInt, SymFloat)) else None
 
 
@@ -240,7 +242,7 @@ def _is_mixed(array):
 
 def _of_wide_numbers(array, dtype):
     """Python numbers of which some are integers that no type of NumPy holds, as floating ones if these are wanted."""
-    kinds = {type(each) for each in array.flat}
+    kinds = {each.dtype.type(0).item().__class__ if isinstance(each, np.number) else type(each) for each in array.flat}
     if not kinds <= {int, float, bool, complex}:
         return array
     if dtype is not None and dtype.category == 0:

@@ -29,7 +29,10 @@ def _floating(x):
 
 
 def _operands(x, y):
-    """Both as tensors, at least one of them floating."""
+    """Both as tensors, at least one of them floating; a number that no type holds is refused."""
+    for number in (x, y):
+        if type(number) is int:
+            dtypes.of_number(number)
     if not isinstance(x, Tensor):
         x = y.new_tensor(x, dtype=None if isinstance(x, int) else _floating(y).dtype)
     if not isinstance(y, Tensor):

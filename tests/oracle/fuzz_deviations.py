@@ -17,6 +17,7 @@ REFUSED = {
     r"not differentiable with respect to argument|gradient does not raise.*input tensors must have the same dtype": "PyTorch has no derivative there, or fails inside it",
     r"returned an invalid gradient|grad_input must be contiguous|gradient does not raise, torch .*shape '\[0\]' is invalid": "PyTorch's gradient fails (sources larger than their index, transposed images, a bias without weight)",
     r"INTERNAL ASSERT FAILED": "an error of PyTorch's own",
+    r"gradient does not raise.*(doesn't match the broadcast shape|more than one element of the written-to tensor)": "PyTorch's gradient writes what is broadcast into what is not: clamp by larger bounds, index_fill_ of an expanded tensor at no index",
     r"must be Tensor, not (int|float|bool)": "a number is as good as a 0-dim tensor",
 }
 OUT = (

@@ -198,6 +198,10 @@ MEANT_FOR = {
         lambda x: (np.abs(x) > 1e37) & (np.abs(x) < 3.5e38) | (np.abs(x) > 1e307),
         "what is left of a sum of the largest numbers depends on its order",
     ),
+    (r"^summed ", r"gradient \d\.\d: values \((NaN|infinity)"): (
+        np.isinf,
+        "an infinite product of three is taken in another order: rounded to 0 or not before it",
+    ),
     (r"instance_norm", r"result: values$"): (lambda x: np.abs(x) > 1e4, "PyTorch scales and shifts apart: the digits cancel"),
     (r"torch\.(mul|multiply|div|divide|true_divide)", r"gradient 1.\d: values \((NaN|infinity)"): (
         lambda x: (np.abs(x) > 1e37) & (np.abs(x) < 3.5e38) | (np.abs(x) > 1e307),
