@@ -327,6 +327,9 @@ def test_keys_of_more_than_64_bits_are_refused_for_one_number_too():
     for x in (torch.tensor(1.0), torch.ones(3)):
         with pytest.raises(ValueError, match="Overflow when unpacking long long"):
             x[2**70]
+    for key in ([2**70], [2**70, np.int64(-1)]):
+        with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+            torch.ones(3)[key]
 
 
 @pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
