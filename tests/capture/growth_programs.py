@@ -260,6 +260,8 @@ class Program:
         for _ in range(rng.randint(1, 5)):
             self.lines += [line.strip() for line in self.statement().split("\n")]
         self.only_growth &= not self.asks()
+        # two questions of i, and counters that they set back to 0 and 1: each of these has code of its own, rightly
+        self.bounded &= sum(line.count("if i ") for line in self.lines) < 2
         if self.alias:
             self.kinds[1] = self.kinds[0]
             self.starts[1] = self.names[0]
