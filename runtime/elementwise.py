@@ -5,25 +5,40 @@ Each function gives a fresh array, or NotImplemented for other operands."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from .kernel_calls import TYPES, Job
-from .kernels import GRAIN, TYPES as _TYPES, column_block, empty, grain_of, plain, run
+from .kernels import GRAIN, TYPES as _TYPES, column_block, empty, grain_of, has_job, plain, run
 
 _WIDE = np.dtype(np.float64)
-_PLAIN_IN_DOUBLE = {"relu", "clamp", "leaky_relu", "hardsigmoid", "hardswish", "hardshrink", "softshrink"}
 
 
-def unary(name, x, *reals):
-    """The map `name` with its parameters."""
-    if not isinstance(x, np.ndarray) or not x.size or not plain(x):
-        return NotImplemented
-    if x.dtype == _WIDE and name not in _PLAIN_IN_DOUBLE:
-        return NotImplemented
-    out = empty(x.shape, x.dtype)
-    run(name, x.dtype, x.size, GRAIN, (out, x), (), reals)
-    return out
+def formula(name: str, operands: int) -> Callable:
+    """The kernel of a record with so many tensors whose formula stands in csrc/formulas.h: arrays of one floating type and size,
+    side by side in memory, then its parameters. (Of costly functions doubles have none: the C library is as fast.)"""
+    if not has_job(name, np.dtype(np.float32)):
+        return lambda *_: NotImplemented  # of a new record, until the file is made anew
+    doubles = has_job(name, _WIDE)
+
+    def of_one(x, *reals):
+        if not isinstance(x, np.ndarray) or not x.size or not plain(x) or x.dtype == _WIDE and not doubles:
+            return NotImplemented
+        out = empty(x.shape, x.dtype)
+        run(name, x.dtype, x.size, GRAIN, (out, x), (), reals)
+        return out
+
+    def of_two(a, b, *reals):
+        if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or not a.size or a.shape != b.shape:
+            return NotImplemented
+        if not plain(a, b) or a.dtype == _WIDE and not doubles:
+            return NotImplemented
+        out = empty(a.shape, a.dtype)
+        run(name, a.dtype, a.size, GRAIN, (out, a, b), (), reals)
+        return out
+
+    return of_one if operands == 1 else of_two
 
 
 def every(name, x):
@@ -57,35 +72,13 @@ def map_calls(c, name, out, x):
     return (Job(name, TYPES[x.dtype.name], units, 4, (out, c.rows(x)), same=((0, 1),)),)
 
 
-def backward(name, g, x):
-    """The gradient of a map at x times g."""
-    if (
-        not isinstance(x, np.ndarray)
-        or not isinstance(g, np.ndarray)
-        or not x.size
-        or g.shape != x.shape
-        or not plain(x, g)
-        or x.dtype == _WIDE
-    ):
-        return NotImplemented
-    out = empty(x.shape, x.dtype)
-    run(name, x.dtype, x.size, GRAIN, (out, x, g))
-    return out
-
-
-def pair(name, x, y, *reals):
-    """A map of two arrays of one type and size."""
-    if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray) or not x.size or x.shape != y.shape or not plain(x, y):
-        return NotImplemented
-    out = empty(x.shape, x.dtype)
-    run(name, x.dtype, x.size, GRAIN, (out, x, y), (), reals)
-    return out
+_between = formula("hardtanh", 1)
 
 
 def clamp(x, low, high):
     if isinstance(low, np.ndarray) or isinstance(high, np.ndarray):
         return NotImplemented
-    return unary("clamp", x, -math.inf if low is None else low, math.inf if high is None else high)
+    return _between(x, -math.inf if low is None else low, math.inf if high is None else high)
 
 
 def add_row(out, row):

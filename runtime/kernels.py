@@ -25,6 +25,11 @@ def run(name: str, dtype, units: int, grain: int, arrays: tuple, numbers: tuple 
     _job(_NUMBERS[name], TYPES[dtype], units, grain, arrays, numbers, reals)
 
 
+def has_job(name: str, dtype) -> bool:
+    """Whether a kernel is there for a type."""
+    return name in _NUMBERS and _native.has_job(_NUMBERS[name], TYPES[dtype])
+
+
 def run_sized(name: str, itemsize: int, units: int, grain: int, arrays: tuple, numbers: tuple = ()) -> None:
     """The same for kernels that go by the size of an element."""
     _job(_NUMBERS[name], SIZES[itemsize], units, grain, arrays, numbers, ())

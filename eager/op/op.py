@@ -24,6 +24,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from collections.abc import Callable
 
+from ...runtime import elementwise
 from ...runtime.dataclass import data
 from .gradient import Formula
 from ..signature import REQUIRED as _REQUIRED, parameters
@@ -122,6 +123,7 @@ class Op:
     functional: Op | Any = None
     doc: str = ""
     public: str = ""  # "exp exp_": torch.exp, Tensor.exp and Tensor.exp_, torch.exp_; "F.silu": nn.functional's, with `inplace`
+    fast: bool = False  # a native map is made of its formula (runtime/csrc/formulas.h, by inductor/tools/formulas.py)
     entry: Callable | Any = None  # the call path specialised for this record (made by dispatch on first call)
     cache: dict = field(default_factory=dict)  # of the interpreters: plans by operand types
     names: dict[str, int] = field(default_factory=dict)  # parameter -> position
@@ -538,9 +540,12 @@ def _record(fn, kind, params, *, name=None, outputs=None, meta=None, loop=None, 
 @_decorator
 def pointwise(fn, *, roles=None, exclude=(), recompute=True, **options) -> Op:
     """`def silu(s, x)`: a formula per element. Options: promote, roles, exclude (parameters outside promotion),
-    outputs, autocast, compute, cost, public.
+    outputs, autocast, compute, cost, public, fast.
     """
-    return _record(fn, Kind.MAP, signature(fn, 1, roles, True, exclude), recompute=recompute, **options)
+    record = _record(fn, Kind.MAP, signature(fn, 1, roles, True, exclude), recompute=recompute, **options)
+    if record.fast:
+        record.native(elementwise.formula(record.name, sum(p.is_tensor for p in record.params)))
+    return record
 
 
 @_decorator

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ...runtime import kernels, elementwise, copy_gather, row_kernels
+from ...runtime import kernels, copy_gather, row_kernels
 from .. import dtypes
 from ..op.op import composite, Out, pointwise, scalar, static
 from ..random import draw
@@ -24,12 +24,9 @@ _SQRT_HALF, _SQRT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2.0 / math.pi)
 _DENSITY, _CUBIC = 1.0 / math.sqrt(2.0 * math.pi), 0.044715
 
 
-@pointwise(public="relu relu_ F.relu")
+@pointwise(public="relu relu_ F.relu", fast=True)
 def relu(s, x):
     return s.maximum(x, 0)
-
-
-relu.native(lambda x: elementwise.unary("relu", x))
 
 
 @relu.grad("x")
@@ -40,12 +37,9 @@ def _(g, out):
 relu.samples(lambda make: unary(make, positive=True) + [(make(5),), (make.ints(5, 3),)])
 
 
-@pointwise
+@pointwise(fast=True)
 def leaky_relu(s, x, slope: scalar):
     return s.where(x > 0, x, x * slope)
-
-
-leaky_relu.native(lambda x, slope: elementwise.unary("leaky_relu", x, slope))
 
 
 @leaky_relu.grad("x")
@@ -56,12 +50,9 @@ def _(g, x, slope):
 leaky_relu.samples(lambda make: [(make(3, 4), 0.01), (make(2, 3), 0.2), (make(), 0.1)])
 
 
-@pointwise(promote="float", public="F.silu")
+@pointwise(promote="float", public="F.silu", fast=True)
 def silu(s, x):
     return x / (1.0 + s.exp(-x))
-
-
-silu.native(lambda x: elementwise.unary("silu", x))
 
 
 @silu.grad("x")
@@ -69,13 +60,10 @@ def _(g, x):
     return silu_backward(g, x)
 
 
-@pointwise
+@pointwise(fast=True)
 def silu_backward(s, g, x):
     y = 1.0 / (1.0 + s.exp(-x))
     return g * (y * (1.0 + x * (1.0 - y)))
-
-
-silu_backward.native(lambda g, x: elementwise.backward("silu_back", g, x))
 
 
 @silu_backward.grad("g")
@@ -93,12 +81,9 @@ def _(g_out, g, x):
 # -- gelu
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", fast=True)
 def gelu(s, x):
     return x * 0.5 * (1.0 + s.erf(x * _SQRT_HALF))
-
-
-gelu.native(lambda x: elementwise.unary("gelu", x))
 
 
 @gelu.grad("x")
@@ -106,13 +91,10 @@ def _(g, x):
     return gelu_backward(g, x)
 
 
-@pointwise
+@pointwise(fast=True)
 def gelu_backward(s, g, x):
     below = 0.5 * (1.0 + s.erf(x * _SQRT_HALF))
     return g * (below + x * (s.exp(x * x * -0.5) * _DENSITY))
-
-
-gelu_backward.native(lambda g, x: elementwise.backward("gelu_back", g, x))
 
 
 def gaussian(x):
@@ -129,13 +111,10 @@ def _(g_out, g, x):
     return mul(mul(g_out, g), mul(gaussian(x), sub(2.0, square(x))))
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", fast=True)
 def gelu_tanh(s, x):
     inner = (x + x * x * x * _CUBIC) * _SQRT_TWO_OVER_PI
     return x * 0.5 * (1.0 + s.tanh(inner))
-
-
-gelu_tanh.native(lambda x: elementwise.unary("gelu_tanh", x))
 
 
 @gelu_tanh.grad("x")
@@ -143,15 +122,12 @@ def _(g, x):
     return gelu_tanh_backward(g, x)
 
 
-@pointwise
+@pointwise(fast=True)
 def gelu_tanh_backward(s, g, x):
     square = x * x
     t = s.tanh((x + x * square * _CUBIC) * _SQRT_TWO_OVER_PI)
     slope = (1.0 + square * (3.0 * _CUBIC)) * _SQRT_TWO_OVER_PI
     return g * (0.5 * (1.0 + t) + x * 0.5 * (1.0 - t * t) * slope)
-
-
-gelu_tanh_backward.native(lambda g, x: elementwise.backward("gelu_tanh_back", g, x))
 
 
 @gelu_tanh_backward.grad("g")
@@ -178,12 +154,9 @@ for _op in (silu_backward, gelu_backward, gelu_tanh_backward):
 # -- others
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", fast=True)
 def softplus(s, x, beta: scalar = 1.0, threshold: scalar = 20.0):
     return s.where(x * beta > threshold, x, s.log1p(s.exp(s.minimum(x * beta, threshold))) / beta)
-
-
-softplus.native(lambda x, beta, threshold: elementwise.unary("softplus", x, beta, threshold))
 
 
 @softplus.grad("x")
@@ -195,12 +168,9 @@ def _(g, x, beta, threshold):
 softplus.samples(lambda make: unary(make) + [(make(4), 2.0, 1.0)])
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", fast=True)
 def log_sigmoid(s, x):
     return s.minimum(x, 0.0) - s.log1p(s.exp(-s.abs(x)))
-
-
-log_sigmoid.native(lambda x: elementwise.unary("log_sigmoid", x))
 
 
 @log_sigmoid.grad("x")
@@ -211,12 +181,9 @@ def _(g, x):
 log_sigmoid.samples(lambda make: unary(make))
 
 
-@pointwise
+@pointwise(fast=True)
 def elu(s, x, alpha: scalar = 1.0, scale: scalar = 1.0, input_scale: scalar = 1.0):
     return s.where(x > 0, x * scale, s.expm1(s.minimum(x, 0.0) * input_scale) * (alpha * scale))
-
-
-elu.native(lambda x, alpha, scale, input_scale: elementwise.unary("elu", x, alpha, scale, input_scale))
 
 
 @elu.grad("x")
@@ -251,12 +218,9 @@ def softsign(x):
     return div(x, add(absolute(x), 1.0))
 
 
-@pointwise
+@pointwise(fast=True)
 def hardtanh(s, x, low: scalar, high: scalar):
     return s.minimum(s.maximum(x, low), high)
-
-
-hardtanh.native(lambda x, low, high: elementwise.unary("clamp", x, low, high))
 
 
 @hardtanh.grad("x")
@@ -265,12 +229,9 @@ def _(g, out, low, high):
     return where(logical_or(le(out, low), ge(out, high)), 0.0, g)
 
 
-@pointwise(public="F.hardsigmoid")
+@pointwise(public="F.hardsigmoid", fast=True)
 def hardsigmoid(s, x):
     return s.minimum(s.maximum(x + 3.0, 0.0), 6.0) / 6.0
-
-
-hardsigmoid.native(lambda x: elementwise.unary("hardsigmoid", x))
 
 
 @hardsigmoid.grad("x")
@@ -278,12 +239,9 @@ def _(g, x):
     return where(logical_and(gt(x, -3.0), lt(x, 3.0)), div(g, 6.0), 0.0)
 
 
-@pointwise(public="F.hardswish")
+@pointwise(public="F.hardswish", fast=True)
 def hardswish(s, x):
     return x * s.minimum(s.maximum(x + 3.0, 0.0), 6.0) / 6.0
-
-
-hardswish.native(lambda x: elementwise.unary("hardswish", x))
 
 
 @hardswish.grad("x")
@@ -291,12 +249,9 @@ def _(g, x):
     return hardswish_backward(g, x)
 
 
-@pointwise
+@pointwise(fast=True)
 def hardswish_backward(s, g, x):
     return s.where(x <= -3.0, 0.0, s.where(x < 3.0, g * (x / 3.0 + 0.5), g))
-
-
-hardswish_backward.native(lambda g, x: elementwise.pair("hardswish_back", x, g))
 
 
 @hardswish_backward.grad("g")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime import kernels, elementwise, copy_gather, row_kernels as rows
+from ...runtime import kernels, copy_gather, row_kernels as rows
 from .. import _call
 from ..op.gradient import Meta
 from ..op.meta import Spec
@@ -64,16 +64,13 @@ def l1_loss(x, target, reduction: static):
     return reduced(absolute(sub(x, target)), reduction)
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", fast=True)
 def bent_square(s, x, target, bound: scalar, half: scalar, width: scalar, slope: scalar):
     """Half the square of the difference over `width`, up to `bound`; a line of `slope` beyond. `half`: of the bound."""
     size = s.abs(x - target)
     return s.where(s.lt(size, bound), size * size * 0.5 / width, (size - half) * slope)
 
 
-bent_square.native(
-    lambda x, target, bound, half, width, slope: elementwise.pair("bent_square", x, target, bound, half, width, slope)
-)
 bent_square.samples(lambda make: [(make(3, 4), make(3, 4), 0.7, 0.35, 1.0, 0.7), (make(4), make(3, 4), 0.5, 0.25, 0.5, 1.0)])
 
 
@@ -171,7 +168,7 @@ def _bent(x, target, bound, height):
     return sign(sub(x, target)) if bound == 0 else bent_line(x, target, bound, height / bound, height)
 
 
-@pointwise(promote="float")
+@pointwise(promote="float", fast=True)
 def bent_line(s, x, target, bound: scalar, rise: scalar, height: scalar):
     """A line through 0 of the difference that goes on as +-height beyond the bound: finite for every number, whatever its
     square."""
@@ -179,7 +176,6 @@ def bent_line(s, x, target, bound: scalar, rise: scalar, height: scalar):
     return s.where(s.lt(s.abs(d), bound), d * rise, s.where(s.eq(d, d), s.sign(d) * height, d))
 
 
-bent_line.native(lambda x, target, bound, rise, height: elementwise.pair("bent_line", x, target, bound, rise, height))
 bent_line.samples(lambda make: [(make(3, 4), make(3, 4), 0.7, 1.0, 0.7), (make(4), make(3, 4), 0.5, 2.0, 1.0)])
 
 

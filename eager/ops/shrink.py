@@ -2,18 +2,15 @@
 
 import numpy as np
 
-from ...runtime import elementwise
 from ..op.op import pointwise, scalar
+from .activations import leaky_relu
 from .arithmetic import absolute, gt, le, mul, where
 
 
-@pointwise
+@pointwise(fast=True)
 def hardshrink(s, x, lambd: scalar):
     """x where |x| > lambd, else 0; nan stays."""
     return s.where(s.le(s.abs(x), lambd), s.mul(x, 0), x)
-
-
-hardshrink.native(lambda x, lambd: elementwise.unary("hardshrink", x, lambd))
 
 
 @hardshrink.grad("x")
@@ -21,13 +18,10 @@ def _(g, x, lambd):
     return where(le(absolute(x), lambd), 0.0, g)
 
 
-@pointwise
+@pointwise(fast=True)
 def softshrink(s, x, lambd: scalar):
     """x moved towards 0 by lambd, and 0 within."""
     return s.where(x > lambd, x - lambd, s.where(s.neg(x) > lambd, x + lambd, s.mul(x, 0)))
-
-
-softshrink.native(lambda x, lambd: elementwise.unary("softshrink", x, lambd))
 
 
 @softshrink.grad("x")
@@ -46,7 +40,7 @@ def _(x, weight):
     """One weight for all elements."""
     if not isinstance(weight, np.ndarray) or weight.size != 1 or weight.dtype != x.dtype or weight.ndim > x.ndim:
         return NotImplemented
-    return elementwise.unary("leaky_relu", x, float(weight.reshape(())))
+    return leaky_relu.kernels["native"](x, float(weight.reshape(())))
 
 
 @prelu.grad("x")

@@ -1,27 +1,14 @@
-// Maps of one or two operands that numpy has no single loop for. A unit is one element.
+// Maps of one or two operands that numpy has no single loop for: functions of math.h, and the formulas of op records
+// (formulas.h). A unit is one element.
 //
-// p: out, x, second operand (the gradient that comes back) or null; f: the map's parameters.
+// p: out, x, second operand or null.
 #ifndef FB_MAPS_H
 #define FB_MAPS_H
 
 #include "softmax_norm.h"
+#include "formulas.h"
 
 enum MapOf {
-    SIGMOID,
-    SILU,
-    SILU_BACK,
-    GELU_ERF,
-    GELU_ERF_BACK,
-    GELU_TANH,
-    GELU_TANH_BACK,
-    SOFTPLUS,           // beta, threshold
-    LOG_SIGMOID,
-    RELU,
-    CLAMP,              // least, greatest
-    LEAKY_RELU,         // slope
-    ELU,                // alpha, scale, input scale
-    HARDSIGMOID,
-    HARDSWISH,
     ERF,
     ERFINV,
     EXP2,
@@ -34,18 +21,8 @@ enum MapOf {
     ASIN,
     ACOS,
     ATAN,
-    ATAN2,              // of y and x
-    HARDSHRINK,         // lambda
-    SOFTSHRINK,         // lambda
-    HARDSWISH_BACK,
-    BENT_SQUARE,        // bound, half of it, width, slope
-    BENT_LINE           // bound, rise within it, height beyond
+    ATAN2               // of y and x
 };
-// the maps that take a second operand
-FB_INLINE constexpr bool of_two(int kind) {
-    return kind == SILU_BACK || kind == GELU_ERF_BACK || kind == GELU_TANH_BACK || kind == HARDSWISH_BACK || kind == BENT_SQUARE
-        || kind == BENT_LINE || kind == ATAN2;
-}
 
 // ---- the inverse of the error function: x times a polynomial of w = -log(1 - x^2), fitted by reweighted least squares to
 //      1e-7; floats are within 4 ulp, doubles take one step of Halley's method more
@@ -84,28 +61,8 @@ inline double inverse_erf(double x) {
 }
 FB_EACH(vd, erfinv, inverse_erf)
 
-template <int kind, class V> FB_INLINE V mapped(V x, V g, const V (&f)[4]) {
-    auto c = [](double v) FB_BODY { return Element<V>::splat((typename Element<V>::S)v); };
-    V one = c(1), zero = c(0);
-    if constexpr (kind == SIGMOID) return one / (one + v_exp(-x));
-    else if constexpr (kind == SILU) return x / (one + v_exp(-x));
-    else if constexpr (kind == SILU_BACK) {
-        V y = one / (one + v_exp(-x));
-        return g * (y * (one + x * (one - y)));
-    } else if constexpr (kind == GELU_ERF) return x * (c(0.5) * (one + v_erf(x * c(0.70710678118654752))));
-    else if constexpr (kind == GELU_ERF_BACK) {
-        V below = c(0.5) * (one + v_erf(x * c(0.70710678118654752)));
-        return g * (below + x * (v_exp(x * x * c(-0.5)) * c(0.39894228040143268)));
-    } else if constexpr (kind == GELU_TANH || kind == GELU_TANH_BACK) {
-        V square = x * x, t = v_tanh((x + x * square * c(0.044715)) * c(0.79788456080286536));
-        if constexpr (kind == GELU_TANH) return x * c(0.5) * (one + t);
-        V slope = (one + square * c(3 * 0.044715)) * c(0.79788456080286536);
-        return g * (c(0.5) * (one + t) + x * c(0.5) * (one - t * t) * slope);
-    } else if constexpr (kind == SOFTPLUS) {
-        V steep = x * f[0];
-        return v_where(steep > f[1], x, v_log1p(v_exp(v_minimum(steep, f[1]))) / f[0]);
-    } else if constexpr (kind == LOG_SIGMOID) return v_minimum(x, zero) - v_log1p(v_exp(-v_abs(x)));
-    else if constexpr (kind == ERF) return v_erf(x);
+template <int kind, class V> FB_INLINE V mapped(V x, V y) {
+    if constexpr (kind == ERF) return v_erf(x);
     else if constexpr (kind == ERFINV) return v_erfinv(x);
     else if constexpr (kind == EXP2) return v_pow_of_2(x);
     else if constexpr (kind == EXPM1) return v_expm1(x);
@@ -117,38 +74,28 @@ template <int kind, class V> FB_INLINE V mapped(V x, V g, const V (&f)[4]) {
     else if constexpr (kind == ASIN) return v_asin(x);
     else if constexpr (kind == ACOS) return v_acos(x);
     else if constexpr (kind == ATAN) return v_atan(x);
-    else if constexpr (kind == ATAN2) return v_atan2(x, g);
-    else if constexpr (kind == RELU) return v_maximum(x, zero);
-    else if constexpr (kind == CLAMP) return v_minimum(v_maximum(x, f[0]), f[1]);
-    else if constexpr (kind == LEAKY_RELU) return v_where(x > zero, x, x * f[0]);
-    else if constexpr (kind == HARDSHRINK) return v_where(v_abs(x) <= f[0], x * zero, x);
-    else if constexpr (kind == SOFTSHRINK) return v_where(x > f[0], x - f[0], v_where(-x > f[0], x + f[0], x * zero));
-    else if constexpr (kind == HARDSWISH_BACK) {
-        V inner = g * (x / c(3) + c(0.5));
-        return v_where(x <= c(-3), zero, v_where(x < c(3), inner, g));
-    } else if constexpr (kind == BENT_SQUARE) {
-        V size = v_abs(x - g);
-        return v_where(size < f[0], size * size * c(0.5) / f[2], (size - f[1]) * f[3]);
-    } else if constexpr (kind == BENT_LINE) {
-        V d = x - g, beyond = v_where(d > zero, f[2], v_where(d < zero, -f[2], zero * f[2]));
-        return v_where(v_abs(d) < f[0], d * f[1], v_where(d == d, beyond, d));
-    } else if constexpr (kind == ELU)
-        return v_where(x > zero, x * f[1], v_expm1(v_minimum(x, zero) * f[2]) * (f[0] * f[1]));
-    else {
-        V gate = v_minimum(v_maximum(x + c(3), zero), c(6)) / c(6);
-        return kind == HARDSWISH ? x * gate : gate;
-    }
+    else return v_atan2(x, y);
 }
 
 template <class T, int kind> void map(const Job& job, long begin, long end) {
+    const T *x = (const T*)job.p[1], *y = (const T*)job.p[2];
+    each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
+        auto a = ld(x + i, m);
+        if constexpr (kind == ATAN2) st((T*)job.p[0] + i, mapped<kind>(a, ld(y + i, m)), m);
+        else st((T*)job.p[0] + i, mapped<kind>(a, a), m);
+    });
+}
+
+// ---- a formula of one or two operands. p: out, the operands; f: its parameters
+template <class T, int kind> void map_formula(const Job& job, long begin, long end) {
     FB_TYPES(T);
     V f[4];
     for (int i = 0; i < 4; i++) f[i] = Compute<T>::splat((S)job.f[i]);
-    const T *x = (const T*)job.p[1], *g = (const T*)job.p[2];
+    const T *x = (const T*)job.p[1], *y = (const T*)job.p[2];
     each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
-        V up = {};
-        if constexpr (of_two(kind)) up = ld(g + i, m);
-        st((T*)job.p[0] + i, mapped<kind>(ld(x + i, m), up, f), m);
+        V a = ld(x + i, m), b = a;
+        if constexpr (formula_of_two(kind)) b = ld(y + i, m);
+        st((T*)job.p[0] + i, formula<kind>(a, b, f), m);
     });
 }
 

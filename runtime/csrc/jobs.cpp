@@ -164,3 +164,10 @@ PyObject* py_jobs(PyObject*, PyObject*) {
     }
     return found;
 }
+
+PyObject* py_has_job(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (count != 2) return PyErr_Format(PyExc_TypeError, "has_job(number, type)");
+    long number = PyLong_AsLong(args[0]), type = PyLong_AsLong(args[1]);
+    if (PyErr_Occurred()) return nullptr;
+    return PyBool_FromLong(type >= 0 && type < JOB_TYPES && job_table()[number].run[type] != nullptr);
+}

@@ -67,26 +67,7 @@ namespace {
     {"logsumexp_columns", FB_ALL_TYPES(logsumexp_columns)}, \
     {"argmax_columns", FB_ALL_TYPES_OF(extreme_columns, true)}, \
     {"argmin_columns", FB_ALL_TYPES_OF(extreme_columns, false)}, \
-    {"sigmoid", FB_SINGLE_TYPES_OF(map, SIGMOID)}, \
-    {"silu", FB_SINGLE_TYPES_OF(map, SILU)}, \
-    {"silu_back", FB_SINGLE_TYPES_OF(map, SILU_BACK)}, \
-    {"gelu", FB_SINGLE_TYPES_OF(map, GELU_ERF)}, \
-    {"gelu_back", FB_SINGLE_TYPES_OF(map, GELU_ERF_BACK)}, \
-    {"gelu_tanh", FB_SINGLE_TYPES_OF(map, GELU_TANH)}, \
-    {"gelu_tanh_back", FB_SINGLE_TYPES_OF(map, GELU_TANH_BACK)}, \
-    {"softplus", FB_SINGLE_TYPES_OF(map, SOFTPLUS)}, \
-    {"log_sigmoid", FB_SINGLE_TYPES_OF(map, LOG_SIGMOID)}, \
-    {"relu", FB_ALL_TYPES_OF(map, RELU)}, \
-    {"clamp", FB_ALL_TYPES_OF(map, CLAMP)}, \
-    {"leaky_relu", FB_ALL_TYPES_OF(map, LEAKY_RELU)}, \
-    {"elu", FB_SINGLE_TYPES_OF(map, ELU)}, \
-    {"hardsigmoid", FB_ALL_TYPES_OF(map, HARDSIGMOID)}, \
-    {"hardswish", FB_ALL_TYPES_OF(map, HARDSWISH)}, \
-    {"hardswish_back", FB_ALL_TYPES_OF(map, HARDSWISH_BACK)}, \
-    {"hardshrink", FB_ALL_TYPES_OF(map, HARDSHRINK)}, \
-    {"softshrink", FB_ALL_TYPES_OF(map, SOFTSHRINK)}, \
-    {"bent_square", FB_ALL_TYPES_OF(map, BENT_SQUARE)}, \
-    {"bent_line", FB_ALL_TYPES_OF(map, BENT_LINE)}, \
+    FB_FORMULA_JOBS \
     {"erf", FB_ALL_TYPES_OF(map, ERF)}, \
     {"erfinv", FB_ALL_TYPES_OF(map, ERFINV)}, \
     {"exp2", FB_FLOATS_OF(map, EXP2)}, \

@@ -4,7 +4,6 @@
 
 #include "abi.h"
 
-enum MapKind { MAP_ERF, MAP_GELU, MAP_GELU_BACKWARD };
 enum PhiloxKind { PHILOX_UNIFORM_F32, PHILOX_UNIFORM_F64, PHILOX_BITS, PHILOX_NORMAL_F32 };
 
 struct Kernels {
@@ -12,8 +11,6 @@ struct Kernels {
     bool (*gemm)(const FbGemm* problem, const FbRuntime* rt);       // false: no kernel for these types
     // out[i] for i in [begin, end): element i of draw `ordinal`
     void (*philox)(int kind, void* out, unsigned long seed, unsigned long ordinal, int word, long begin, long end);
-    // elements [begin, end) of a map of floats; `g` is read by the backward kinds only
-    void (*map)(int kind, float* out, const float* x, const float* g, long begin, long end);
 };
 
 // products of bfloat16 by the processor's own instructions; false: not for these types

@@ -42,25 +42,4 @@ void run_philox(int kind, void* out, unsigned long seed, unsigned long ordinal, 
     default: return philox_range<PHILOX_BITS>(out, seed, ordinal, word, begin, end);
     }
 }
-
-vf below(vf x) { return splat_f(0.5f) * (splat_f(1.f) + v_erf(x * splat_f(0.70710678f))); }
-
-template <int kind, class M> void map_block(float* out, const float* x, const float* g, long i, M m) {
-    vf v = ld(x + i, m), r;
-    if constexpr (kind == MAP_ERF) r = v_erf(v);
-    else if constexpr (kind == MAP_GELU) r = v * below(v);
-    else r = ld(g + i, m) * (below(v) + v * (v_exp(v * v * splat_f(-0.5f)) * splat_f(0.39894228f)));
-    st(out + i, r, m);
-}
-
-template <int kind> void map_range(float* out, const float* x, const float* g, long i, long end) {
-    for (; i + FB_W <= end; i += FB_W) map_block<kind>(out, x, g, i, Full{});
-    if (i < end) map_block<kind>(out, x, g, i, Tail{(int)(end - i)});
-}
-
-void run_map(int kind, float* out, const float* x, const float* g, long begin, long end) {
-    if (kind == MAP_ERF) map_range<MAP_ERF>(out, x, g, begin, end);
-    else if (kind == MAP_GELU) map_range<MAP_GELU>(out, x, g, begin, end);
-    else map_range<MAP_GELU_BACKWARD>(out, x, g, begin, end);
-}
 }

@@ -199,43 +199,6 @@ PyObject* philox(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-struct MapJob {
-    int kind;
-    float* out;
-    const float *x, *g;
-};
-
-void map_range(void* raw, long begin, long end, int) {
-    MapJob& job = *(MapJob*)raw;
-    kernels->map(job.kind, job.out, job.x, job.g, begin, end);
-}
-
-bool plain_floats(PyArrayObject* a, PyArrayObject* like) {
-    return PyArray_TYPE(a) == NPY_FLOAT && PyArray_ISCARRAY_RO(a) && PyArray_SIZE(a) == PyArray_SIZE(like);
-}
-
-PyObject* map_floats(PyObject*, PyObject* args) {
-    int kind;
-    PyArrayObject *out, *x, *g = nullptr;
-    if (!PyArg_ParseTuple(args, "iO!O!|O!", &kind, &PyArray_Type, &out, &PyArray_Type, &x, &PyArray_Type, &g))
-        return nullptr;
-    if (kind < MAP_ERF || kind > MAP_GELU_BACKWARD || (kind == MAP_GELU_BACKWARD) != (g != nullptr))
-        return PyErr_Format(PyExc_ValueError, "map: kind %d with %s gradient", kind, g ? "a" : "no");
-    if (!plain_floats(x, out) || (g && !plain_floats(g, out)) || PyArray_TYPE(out) != NPY_FLOAT
-        || !PyArray_ISCARRAY(out))
-        return PyErr_Format(PyExc_ValueError, "map: the arrays must be contiguous float32 of one size");
-    MapJob job = {
-        kind, (float*)PyArray_DATA(out), (const float*)PyArray_DATA(x), g ? (const float*)PyArray_DATA(g) : nullptr};
-    long n = PyArray_SIZE(out);
-    if (n < 16384) {
-        map_range(&job, 0, n, 0);
-    } else {
-        Counted counted;
-        Py_BEGIN_ALLOW_THREADS pool_parallel_for(map_range, &job, n, 16384);
-        Py_END_ALLOW_THREADS
-    }
-    Py_RETURN_NONE;
-}
 
 PyObject* memory(PyObject*, PyObject*) {
     AllocStatistics s = alloc_statistics();
@@ -310,7 +273,6 @@ PyMethodDef methods[] = {
         "matmul(a, b, out): batched product of arrays of any strides"},
     {"philox", philox, METH_VARARGS,
         "philox(out, seed, ordinal, word=0): fill with uniforms (float) or bits (uint32); word 4 of float32: normals"},
-    {"map_floats", map_floats, METH_VARARGS, "map_floats(kind, out, x[, g]): 0 erf, 1 gelu, 2 gradient of gelu"},
     {"job", (PyCFunction)(void*)py_job, METH_FASTCALL,
         "job(number, type, units, grain, arrays, numbers, reals): run a threaded kernel; the caller has checked sizes"},
     {"convolution", py_convolution, METH_VARARGS,
@@ -321,6 +283,7 @@ PyMethodDef methods[] = {
         "job_list(number, type, each, arrays, numbers, reals): a kernel once per `each` arrays, over the elements of the "
         "first of them, in one parallel run; the caller has checked sizes"},
     {"jobs", py_jobs, METH_NOARGS, "numbers of the jobs by name"},
+    {"has_job", (PyCFunction)(void (*)(void))py_has_job, METH_FASTCALL, "has_job(number, type): whether there is such a kernel"},
     {"memory", memory, METH_NOARGS, "statistics of the caching allocator, in bytes"},
     {"empty_cache", empty_cache, METH_NOARGS, "give cached blocks back to the system"},
     {"reset_peak", reset_peak, METH_NOARGS, "start a new peak of memory use"},

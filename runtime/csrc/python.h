@@ -28,6 +28,7 @@ PyObject* py_bind_tensor(PyObject*, PyObject* args);
 PyObject* py_job(PyObject*, PyObject* const* args, Py_ssize_t n);   // jobs.cpp
 PyObject* py_job_list(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* py_jobs(PyObject*, PyObject*);
+PyObject* py_has_job(PyObject*, PyObject* const* args, Py_ssize_t n);
 const struct JobKernel* job_table();                                // of the chosen instruction set
 PyObject* py_convolution(PyObject*, PyObject* args);                // conv.cpp
 PyObject* py_convolution_weight(PyObject*, PyObject* args);
