@@ -26,10 +26,13 @@ from ..runtime.errors import CheckFailed
 from ..runtime.identity import WeakIdKeyDictionary
 from . import surroundings
 
+native: Any  # the extension; None on a Python whose frames it does not know: everything runs eagerly
 try:
-    from . import _capture as native
-except ImportError:  # a Python whose frames the extension does not know: everything runs eagerly
+    from . import _capture
+except ImportError:
     native = None
+else:
+    native = _capture
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # The folders of this package, and those of their parts that are written as a user would write them.

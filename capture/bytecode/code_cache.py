@@ -59,10 +59,10 @@ class Listings:
 
     def __call__(self, code) -> Listing:
         with self.lock:
-            reference, found = self.kept.get(id(code), (None, None))
-            if reference is not None and reference() is code:
+            known = self.kept.get(id(code))
+            if known is not None and known[0]() is code:
                 self.kept[id(code)] = self.kept.pop(id(code))
-                return found
+                return known[1]
         return self.keep(code, Listing(code))
 
     def keep(self, code, found: Listing) -> Listing:

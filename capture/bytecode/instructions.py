@@ -10,7 +10,7 @@ Targets are Instr objects, so lists may be cut, copied (`clone`) and joined free
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...runtime.errors import InternalError
 from . import opcodes
@@ -35,7 +35,7 @@ class Instr:
     """One normal instruction. `offset` is the byte offset in the code it was read from, -1 if it was written by us."""
 
     op: str
-    argval: object = None
+    argval: Any = None
     target: "Instr | None" = None
     position: Position = NOWHERE
     handler: Handler | None = None

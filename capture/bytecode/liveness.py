@@ -63,7 +63,8 @@ def maybe_empty_cells(instrs, code) -> list[frozenset[str]]:
 def _emptied_inside(code) -> frozenset[str]:
     """Names that functions inside this one delete."""
     inner = [const for const in code.co_consts if isinstance(const, type(code))]
-    return frozenset().union(
+    nothing: frozenset[str] = frozenset()
+    return nothing.union(
         *([unit.argval for unit in decode(const) if unit.op == "DELETE_DEREF"] for const in inner), *map(_emptied_inside, inner)
     )
 
@@ -86,7 +87,7 @@ class Liveness:
         names = dict.fromkeys((*code.co_varnames, *(i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "fast")))
         self.names = [name for name in names if is_local(code, name)]
         self.all = reads_frame(instrs, code)
-        self._always = frozenset({implicit_self(code)} & set(self.names))
+        self._always = frozenset(set(self.names) & {implicit_self(code)})
         bits = {name: 1 << index for index, name in enumerate(self.names)}
         self._live = self._solve(instrs, bits)
 

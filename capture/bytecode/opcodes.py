@@ -32,7 +32,7 @@ CLOSE_RETURNS = VERSION >= (3, 13)  # generator.close() gives what the generator
 VERSION_TEXT = f"{VERSION[0]}.{VERSION[1]}"
 SUPPORTED = (3, 11) <= VERSION <= (3, 13)
 NULL_FIRST = VERSION < (3, 13)  # a call pair is (NULL, callable) before 3.13 and (callable, NULL) from then on
-BINARY_SYMBOLS = tuple(symbol for _, symbol in opcode._nb_ops)
+BINARY_SYMBOLS = tuple(symbol for _, symbol in opcode._nb_ops)  # pyright: ignore[reportAttributeAccessIssue] (not told in its stub)
 COMPARE_SYMBOLS = ("<", "<=", "==", "!=", ">", ">=")
 
 
@@ -180,7 +180,9 @@ def _normal_ops(table):
     ops = {}
     row = re.compile(r"(\w+) +(\S+) -> (\S+)(?: \| (\d) -> (\d))? +((?:[A-Z_0-9]+ )+) *(.*)")
     for line in table.strip().splitlines():
-        kind, pops, pushes, jump_pops, jump_pushes, names, doc = row.fullmatch(line).groups()
+        found = row.fullmatch(line)
+        assert found is not None, line
+        kind, pops, pushes, jump_pops, jump_pushes, names, doc = found.groups()
         jump = (int(jump_pops), int(jump_pushes)) if jump_pops else None
         for name in names.split():
             ops[name] = NormalOp(kind, _COUNTS.get(pops) or int(pops), _COUNTS.get(pushes) or int(pushes), doc, jump)

@@ -194,7 +194,7 @@ def _arguments(code, live, unbound, depth, nulls):
     names = dict.fromkeys((*code.co_varnames, *sorted(live)))  # a comprehension's own slots have names of ours
     arguments = [Argument("local", name) for name in names if name in live and name not in unbound]
     self_name = implicit_self(code)
-    if self_name in code.co_cellvars and self_name not in unbound:
+    if self_name is not None and self_name in code.co_cellvars and self_name not in unbound:
         arguments.insert(0, Argument("content", self_name))
     return (*arguments, *(Argument("stack", slot) for slot in range(depth) if slot not in nulls))
 

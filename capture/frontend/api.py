@@ -115,7 +115,7 @@ def default_converter(*args):
     return convert(*args)
 
 
-Base = native.Cache if native is not None else object
+Base: Any = getattr(native, "Cache", object)
 
 
 class Compiled(Base):

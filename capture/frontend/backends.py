@@ -116,7 +116,7 @@ def list_backends() -> list[str]:
 def _load(name: str, path: str) -> Callable:
     module, _, function = path.partition(":")
     with locks.importing:
-        found = getattr(importlib.import_module(module, __package__.partition(".")[0]), function)
+        found = getattr(importlib.import_module(module, __name__.partition(".")[0]), function)
     _backends[name] = found
     return found
 

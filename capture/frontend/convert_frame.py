@@ -103,7 +103,8 @@ def entry_of(job: Job, record):
 
     A break while the traced program handles an exception is one at the instruction that raised it (`step` of the error).
     """
-    reason, stop, assumptions = None, None, Assumptions()
+    reason: GraphBreak | None = None
+    stop, assumptions = None, Assumptions()
     for _ in range(MAX_RESTARTS):
         trace = Trace(job, stop, reason, assumptions)
         try:
@@ -118,13 +119,13 @@ def entry_of(job: Job, record):
             without_frames(error)
             earlier = error.step
             if job.options.fullgraph or stop is not None and (earlier is None or earlier >= stop):
-                raise RunPlain(located(error, trace) if stop is None else combined(reason, error)) from error
+                raise RunPlain(located(error, trace) if reason is None else combined(reason, error)) from error
             reason = reason or located(error, trace)
             stop = trace.root.step - 1 if earlier is None else earlier
             check_break(job, reason, trace)
         finally:
             trace.forget()
-    raise RunPlain(reason)
+    raise RunPlain(reason or unsupported("resume", f"{MAX_RESTARTS} traces of the frame took for granted what does not hold"))
 
 
 def without_frames(error: BaseException | None) -> None:
@@ -161,6 +162,9 @@ def check_break(job, reason: GraphBreak, trace) -> None:
 
 class Trace:
     """One pass over the frame, and the entry that comes of it."""
+
+    result: Variable | None  # None: it stopped before a break
+    final_grad_mode: bool
 
     def __init__(self, job: Job, stop: int | None, reason: GraphBreak | None, assumptions: Assumptions):
         self.job, self.stop, self.reason = job, stop, reason
@@ -358,9 +362,9 @@ class Trace:
         for iterator in self.tx.effects.iterators:
             e.load_const(rest_of)
             e.as_callable()
-            iterator.source.reconstruct(e)
+            iterator.known_source.reconstruct(e)
             e.call(1)
-            e.store_fast(rest_local(iterator.source))
+            e.store_fast(rest_local(iterator.known_source))
 
     def write_tail(self, gen: Codegen) -> None:
         """Everything behind the graph call."""
@@ -370,6 +374,7 @@ class Trace:
             self.write_break(gen)
 
     def write_return(self, gen: Codegen) -> None:
+        assert self.result is not None
         if not self.tx.effects.empty() or self.final_grad_mode != self.tx.initial_grad_mode:
             gen.keep(self.result)
             self.tx.effects.replay(gen)
@@ -403,7 +408,7 @@ class Trace:
                 gen.emit.delete_fast(name)  # an argument that the program deleted, or that has another value now
         gen.emit.forget_temps()
         for iterator in self.tx.effects.iterators:
-            gen.emit.delete_fast(rest_local(iterator.source))
+            gen.emit.delete_fast(rest_local(iterator.known_source))
         nulls = frozenset(i for i, value in enumerate(root.stack) if value is NULL)
         instr = self.job.instrs[index]
         before = write_hook_on if instr.op in HOOKED else None
@@ -414,7 +419,7 @@ class Trace:
         would compute, nobody can miss."""
         code = self.job.code
         names = [n for n in self.root.slots if n not in bound and n[0] != SYNTHETIC and is_local(code, n)]
-        dead = {n: self.root.slots[n].resolved() for n in names}
+        dead: dict[str, Variable] = {n: self.root.slots[n].resolved() for n in names}
         dead = {n: v for n, v in dead.items() if isinstance(v, ConstantVariable) or v.source is not None or id(v) in gen.temps}
         gen.keep_all(v for n, v in dead.items() if v.source != Local(n))
         return dead
@@ -442,6 +447,7 @@ class Trace:
         """Write the call of the resume door at an instruction."""
         dead = frozenset(self.dead).difference(unbound)
         point, door = self.door(index, depth, nulls, unbound, dead)
+        assert self.reason is not None
         if self.reason.code == "growth" and not door.entries:
             self.hand_on(door, depth)
         exit_sequence(e, point, lambda e: e.load_const(door))
@@ -472,7 +478,12 @@ class Trace:
 
     def direct_output(self, gen: Codegen, inputs):
         """(output spec,) when the call is nothing but the graph and a plain structure of its results, else None."""
-        if self.stop is not None or not self.tx.effects.empty() or self.final_grad_mode != self.tx.initial_grad_mode:
+        if (
+            self.stop is not None
+            or self.result is None
+            or not self.tx.effects.empty()
+            or self.final_grad_mode != self.tx.initial_grad_mode
+        ):
             return None
         places = {source: i for i, (_, source, _) in enumerate(inputs)}
         if self.tx.effects.attributes:

@@ -32,6 +32,9 @@ class CompiledModule:
     """Mixed in before the module's own class; its state stands in slots, outside of the shared `__dict__`."""
 
     __slots__ = ()
+    _flambeau_original: Any  # the module
+    _flambeau_how: tuple[Any, Callable]  # settings and converter
+    _flambeau_door: tuple[Any, Any]  # (a forward, the door of it)
 
     @property
     def _orig_mod(self):
@@ -64,11 +67,12 @@ class CompiledModule:
     def load_state_dict(self, state_dict, *args, **kwargs):
         """Keys with the prefix that other compiled modules write load too."""
         if any(key.startswith(PREFIX) for key in state_dict):
-            plain = collections.OrderedDict((key.removeprefix(PREFIX), value) for key, value in state_dict.items())
+            plain: Any = collections.OrderedDict((key.removeprefix(PREFIX), value) for key, value in state_dict.items())
             if hasattr(state_dict, "_metadata"):
                 plain._metadata = {key.removeprefix(PREFIX): value for key, value in state_dict._metadata.items()}
             state_dict = plain
-        return super().load_state_dict(state_dict, *args, **kwargs)
+        module: Any = super()  # the class that this is mixed into
+        return module.load_state_dict(state_dict, *args, **kwargs)
 
     def __reduce_ex__(self, protocol):
         settings, _ = self._flambeau_how
@@ -150,5 +154,6 @@ def compile_in_place(self: Module, *args, **kwargs) -> None:
     self.__dict__["forward"] = compiled
 
 
-Module.compile = compile_in_place
-LazyModuleMixin._infer_parameters = disable(LazyModuleMixin._infer_parameters)  # once a module: not worth any code
+Module.compile = compile_in_place  # pyright: ignore[reportAttributeAccessIssue] (eager knows no compiler)
+# once a module: not worth any code
+LazyModuleMixin._infer_parameters = disable(LazyModuleMixin._infer_parameters)  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,7 +1,7 @@
 """Semantics: what calls, attributes, operators and iteration mean, asked of variables (`tx.call`, `tx.binary`, ...).
 
 The part of a Context that dispatches to variables, in Python's order; the state that it asks (`self.guard`, `self.run`, ...) is
-the Context's. What a variable does not answer is a graph break, or runs for real on plain values.
+in trace_state.py. What a variable does not answer is a graph break, or runs for real on plain values.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import operator
 import sys
 import types
 import typing
-from typing import Any
+from typing import Any, NoReturn
 from collections.abc import Callable
 
 from ...eager.amp.autocast_mode import autocast
@@ -18,6 +18,7 @@ from ...eager.op.op import Op
 from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
 from .. import state
+from .trace_state import AUTOGRAD, TraceState
 from ..breaks import UserRaise, unsupported
 from ..guards.source import Pinned, item
 from ..variables import builtins, objects, polyfills
@@ -30,7 +31,7 @@ from ..variables.exceptions import ExceptionVariable
 from ..variables.functions import BoundMethodVariable, UserFunctionVariable
 from ..variables.iterators import IteratorVariable
 from ..variables.module import Module
-from ..variables.objects import ClassVariable, UserObjectVariable, lookup
+from ..variables.objects import ClassVariable, UserObjectVariable, defined, lookup
 from ..variables.numpy_values import SCALARS, call_numpy, is_numpy
 from ..variables.outer_containers import OutsideDict
 from ..variables.sequences import ListVariable, TupleVariable, own_maker
@@ -57,13 +58,11 @@ ARITHMETIC |= {getattr(operator, "i" + op.__name__.strip("_")): text + "=" for o
 ARITHMETIC |= {operator.pow: "** or pow()", operator.ipow: "**="}
 SEQUENCES = (str, list, tuple, bytes)
 GLOBAL_STATE = ("manual_seed", "seed", "initial_seed", "get_rng_state", "use_deterministic_algorithms")
-ROOT = __name__.split(".")[0]
-AUTOGRAD = f"{ROOT}.eager.autograd"
 WATCHERS = (sys.settrace, sys.setprofile, breakpoint, *vars(getattr(sys, "monitoring", types.SimpleNamespace())).values())
 DEBUGGERS = ("pdb", "bdb")
 
 
-class Semantics:
+class Semantics(TraceState):
     """Calls, attributes, operators and iteration."""
 
     # -- calls and attributes --------------------------------------------------------------------------------------
@@ -173,7 +172,7 @@ class Semantics:
 
     def make_exception(self, cls, args, kwargs):
         made = ExceptionVariable(cls, args)
-        init = lookup(cls, "__init__")
+        init = defined(cls, "__init__")
         if kwargs and not isinstance(init[1], types.FunctionType):
             raise unsupported("exception", f"making a {cls.__name__} with keyword arguments")
         if isinstance(init[1], types.FunctionType):
@@ -188,10 +187,10 @@ class Semantics:
         return GradModeVariable(cls, manager.mode, manager.prev, [*args, *kwargs.values()])
 
     def make_named_tuple(self, cls, args, kwargs):
-        if own_maker(cls) and isinstance(lookup(cls, "__new__")[1], staticmethod):
-            maker = self.wrap_pinned(lookup(cls, "__new__")[1].__func__, "__new__")
+        if own_maker(cls) and isinstance(made_by := defined(cls, "__new__")[1], staticmethod):
+            maker = self.wrap_pinned(made_by.__func__, "__new__")
             made = self.call(maker, [self.wrap_type(cls), *args], kwargs)
-            if isinstance(lookup(cls, "__init__")[1], types.FunctionType):
+            if isinstance(defined(cls, "__init__")[1], types.FunctionType):
                 raise unsupported("call", f"making a {cls.__name__}, a named tuple with its own __init__")
             return made
         values = dict(zip(cls._fields, args)) | kwargs
@@ -298,7 +297,8 @@ class Semantics:
 
     # -- iteration -------------------------------------------------------------------------------------------------
 
-    def iterate(self, variable: Variable) -> Variable:
+    def iterate(self, variable: Variable) -> Any:
+        """A Variable with `next`."""
         return variable.realize().iterate(self)
 
     def unpack(self, variable: Variable) -> list:
@@ -344,11 +344,11 @@ class Semantics:
                 self.raise_error(ValueError, text)
         return pairs
 
-    def next_or_raise(self, iterator: Variable) -> Variable:
+    def next_or_raise(self, iterator: Any) -> Variable:
         value = iterator.next(self)
         return value if value is not None else self.stop_iteration(iterator)
 
-    def stop_iteration(self, iterator: Variable):
+    def stop_iteration(self, iterator: Any) -> NoReturn:
         """StopIteration at the end of an iterator, once with what its generator returned; of an object's own `__next__` the very
         one that it raised."""
         stopped = getattr(iterator, "stopped", None)
@@ -359,7 +359,7 @@ class Semantics:
         plain_end = returned.is_constant() and returned.plain() is None
         raise UserRaise(ExceptionVariable(StopIteration, [] if plain_end else [returned]), "StopIteration")
 
-    def returned_by(self, iterator: Variable) -> Variable:
+    def returned_by(self, iterator: Any) -> Variable:
         """What an iterator that has ended tells with its StopIteration, once: an exhausted one says None."""
         stopped, returned = getattr(iterator, "stopped", None), getattr(iterator, "returned", None)
         if stopped is not None:
@@ -370,7 +370,7 @@ class Semantics:
 
     def sorted(self, values: list, key: Variable | None, reverse: bool) -> list:
         by_value = key is None or (key.is_constant() and key.plain() is None)
-        keys = values if by_value else [self.call(key, [v], {}) for v in values]
+        keys = values if key is None or by_value else [self.call(key, [v], {}) for v in values]
         order = _Ordered.order(self, keys, reverse)
         return [values[i] for i in order]
 

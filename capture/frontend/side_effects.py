@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import types
+from typing import Any
 
 from ..breaks import unsupported
 from ..variables.base import DELETED, Variable
@@ -24,7 +25,7 @@ class SideEffects:
 
     def __init__(self, tx):
         self.tx = tx
-        self.attributes: dict[Variable, dict[str, object]] = {}
+        self.attributes: dict[Variable, dict[str, Any]] = {}
         self.moved: set[tuple[Variable, str]] = set()  # deleted before they were stored
         self.unsure: set[tuple[Variable, str]] = set()  # stored before they were deleted: nobody asked whether they were there
         self.containers: dict[Variable, None] = {}
@@ -90,7 +91,7 @@ class SideEffects:
         if self._first("cells", cell, self.cells):
             self.cells[cell] = None
 
-    def store_global(self, namespace: dict, name: str, value: Variable) -> None:
+    def store_global(self, namespace: dict, name: str, value: Any) -> None:
         key = id(namespace), name
         self._first("globals", key, self.globals)
         if self.stored_global(namespace, name) is DELETED:  # deleted and stored again, it comes last

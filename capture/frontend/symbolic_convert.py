@@ -15,6 +15,8 @@ import linecache
 import operator
 import sys
 import types
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...runtime.errors import Unsupported
 from ..breaks import GraphBreak, UserRaise, unsupported
@@ -31,7 +33,11 @@ from ..variables.iterators import IteratorVariable
 from ..variables.module import Module, ModuleVariable
 from ..variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
 from ..variables.outer_containers import new_dict, new_set
-from ..variables.sequences import ListVariable, SliceVariable, TupleVariable
+from ..variables.sequences import ListVariable, SequenceVariable, SliceVariable, TupleVariable
+
+if TYPE_CHECKING:
+    from ..bytecode.instructions import Instr
+    from .trace_context import Context
 
 BINARY = {
     "+": operator.add,
@@ -78,7 +84,20 @@ class Stop(Exception):
 class Frame:
     """One interpreted frame: `slots` holds locals by name and cells by the name of their variable."""
 
-    def __init__(self, tx, code, globals, slots, cells=(), instrs=None, stop=None, root=False):
+    instr: Instr | None  # the one that runs
+    result: Variable | None  # what it returned
+
+    def __init__(
+        self,
+        tx: Context,
+        code: types.CodeType,
+        globals: dict,
+        slots: dict,
+        cells: Iterable = (),
+        instrs: list | None = None,
+        stop: int | None = None,
+        root: bool = False,
+    ):
         self.tx, self.code, self.globals, self.slots = tx, code, globals, slots
         self.cells = list(cells)
         self.instrs = instrs if instrs is not None else listing(code).instrs
@@ -135,12 +154,12 @@ class Frame:
     def handle(self, error: UserRaise) -> bool:
         """Go to the handler of the instruction that raised, if it has one."""
         error.variable.raised_during(self.tx.frames[0].step - 1, self.tx.exception_now)
-        handler = self.instr.handler
-        if handler is None:
+        instr = self.instr
+        if instr is None or (handler := instr.handler) is None:
             return False
         del self.stack[handler.depth :]
         if handler.lasti:
-            self.push(self.tx.constant(self.instr.index))
+            self.push(self.tx.constant(instr.index))
         self.push(error.variable)
         self.ip = handler.target.index
         return True
@@ -157,7 +176,7 @@ class Frame:
         first = self.slots.get(code.co_varnames[0]) if code.co_argcount else None
         first = first.value if isinstance(first, CellVariable) else first
         known = isinstance(first, ModuleVariable) or isinstance(first, Lazy) and isinstance(first.value, Module)
-        return first.source.name() if known and first.source is not None else ""
+        return first.source.name() if known and first is not None and first.source is not None else ""
 
     # -- the stack -------------------------------------------------------------------------------------------------
 
@@ -166,6 +185,12 @@ class Frame:
 
     def pop(self) -> Variable:
         return self.stack.pop()
+
+    def pop_members(self) -> list:
+        """The members of a tuple or list that the bytecode has just made."""
+        made = self.pop()
+        assert isinstance(made, SequenceVariable)
+        return made.items
 
     def popn(self, n: int) -> list:
         if n == 0:
@@ -179,7 +204,7 @@ class Frame:
             self.tx.step(self.root)
         self.ip = instr.target.index
 
-    def unbound(self, name: str):
+    def unbound(self, name: str) -> NoReturn:
         if self.root and name.startswith(OWN):  # generated code would tell the slot's name
             raise unsupported("exception", f"{name.removeprefix(OWN)!r} of a comprehension has no value", whole_frame=True)
         name = name.removeprefix(OWN)
@@ -195,6 +220,8 @@ class Frame:
         cls = self.cell_of("__class__").get(self.tx)
         first = self.slots[self.code.co_varnames[0] if self.code.co_argcount else self.first_content()]
         owner = first.get(self.tx) if isinstance(first, CellVariable) else first.realize()
+        if cls is None:
+            self.tx.raise_error(RuntimeError, "super(): empty __class__ cell")
         return SuperVariable(cls.plain(), owner)
 
     def first_content(self) -> str:
@@ -445,11 +472,12 @@ class Frame:
         module, name = (self.tx.try_attr(function, part) for part in ("__module__", "__qualname__"))
         if name is None or not name.is_constant():
             raise unsupported("exception", f"a keyword argument of {function} is given twice")
-        known = module is not None and module.is_constant() and module.plain() not in (None, "builtins")
-        return f"{module.plain()}.{name.plain()}" if known else name.plain()
+        if module is None or not module.is_constant() or module.plain() in (None, "builtins"):
+            return name.plain()
+        return f"{module.plain()}.{name.plain()}"
 
     def LIST_TO_TUPLE(self, i):
-        self.push(TupleVariable(self.pop().items))
+        self.push(TupleVariable(self.pop_members()))
 
     def unpacked(self) -> list:
         """The members of what is taken apart."""
@@ -513,10 +541,10 @@ class Frame:
 
     def MAKE_FUNCTION(self, i):
         code = self.pop().plain()
-        closure = self.pop().items if i.argval & 8 else []
+        closure = self.pop_members() if i.argval & 8 else []
         annotations = self.pop() if i.argval & 4 else None
         kwdefaults = {key.plain(): value for key, value in self.tx.pairs(self.pop())} if i.argval & 2 else {}
-        defaults = self.pop().items if i.argval & 1 else []
+        defaults = self.pop_members() if i.argval & 1 else []
         made = UserFunctionVariable(code=code, globals=self.globals, defaults=defaults, kwdefaults=kwdefaults, closure=closure)
         if annotations is not None:
             flat = annotations.unpack(self.tx)
@@ -558,7 +586,8 @@ class Frame:
         self.push(self.tx.iterate(self.pop()))
 
     def FOR_ITER(self, i):
-        value = self.stack[-1].next(self.tx)
+        iterator: Any = self.stack[-1]
+        value = iterator.next(self.tx)
         if value is None:
             self.pop()
             self.jump(i)
@@ -581,7 +610,7 @@ class Frame:
 
     def SEND(self, i):
         sent = self.pop()
-        receiver = self.stack[-1]
+        receiver: Any = self.stack[-1]
         if isinstance(receiver, GeneratorVariable):
             value = receiver.next(self.tx, sent)
         elif isinstance(sent, ConstantVariable) and sent.value is None:
@@ -630,7 +659,7 @@ class Frame:
         self.push(raised)
 
     def PUSH_EXC_INFO(self, i):
-        raised = self.pop()
+        raised: Any = self.pop()
         self.push(self.tx.exception_now or self.tx.constant(None))
         self.push(raised)
         self.tx.exception_now = raised
@@ -719,7 +748,7 @@ class Frame:
         self.push(self.tx.constant(None) if None in found else TupleVariable(found))
 
 
-OPCODES = {name: method for name, method in vars(Frame).items() if name.isupper() and callable(method)}
+OPCODES: dict[str, Callable] = {name: method for name, method in vars(Frame).items() if name.isupper() and callable(method)}
 
 
 # -- inlining --------------------------------------------------------------------------------------------------------
@@ -834,7 +863,7 @@ def ends_loudly(value: Variable) -> bool:
 MAX_DEPTH = 60
 
 
-def inline(tx, function: UserFunctionVariable, args: list, kwargs: dict) -> Variable:
+def inline(tx: Context, function: UserFunctionVariable, args: list, kwargs: dict) -> Variable:
     """Interpret a call of a Python function in place."""
     code = function.code
     tx.refuse_marked(function)
@@ -849,7 +878,7 @@ def inline(tx, function: UserFunctionVariable, args: list, kwargs: dict) -> Vari
     return frame.run()
 
 
-def load_global(tx, frame: Frame, name: str) -> Variable:
+def load_global(tx: Context, frame: Frame, name: str) -> Variable:
     """A global of the frame's module, or a builtin that no global hides."""
     stored = tx.effects.stored_global(frame.globals, name)
     if stored is not None and stored is not DELETED:

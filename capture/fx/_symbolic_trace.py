@@ -83,7 +83,7 @@ def _recorded(function: Callable) -> Callable:
     """The function, or a node of it where a proxy comes in."""
 
     @functools.wraps(function)
-    def asked(*args, **kwargs):
+    def record(*args, **kwargs):
         proxy = _find_proxy(args, kwargs)
         if proxy is None:
             return function(*args, **kwargs)
@@ -91,6 +91,7 @@ def _recorded(function: Callable) -> Callable:
         made.node.meta["is_wrapped"] = True
         return made
 
+    asked: Any = record
     asked.__fx_recorded__ = True
     return asked
 
@@ -235,8 +236,8 @@ class Tracer(TracerBase):
     def _proxy_placeholder(self, name: str, given: dict, signature, function) -> Any:
         bare = name.lstrip("*")
         parameter = signature.parameters.get(bare)
-        has_default = not name.startswith("*") and parameter is not None and parameter.default is not inspect.Parameter.empty
-        default = (parameter.default,) if has_default else ()
+        is_open = name.startswith("*") or parameter is None or parameter.default is inspect.Parameter.empty
+        default = () if parameter is None or is_open else (parameter.default,)
         if name not in given:
             kind = getattr(function, "__annotations__", {}).get(bare)
             return self.create_proxy("placeholder", name, default, {}, type_expr=kind)

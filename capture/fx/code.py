@@ -189,8 +189,8 @@ class _Writer:
 
     def function(self, target) -> str:
         """A name for a function or type; registers the global that it needs."""
-        if public_name(target) is not None and target is not device:
-            return public_name(target)
+        if (public := public_name(target)) is not None and target is not device:
+            return public
         hint = _get_qualified_name(target).replace(".", "_")
         hint = "".join(c if c.isalnum() or c == "_" else "_" for c in hint)
         if self.globals.get(hint) is target:

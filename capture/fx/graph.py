@@ -83,7 +83,8 @@ class _NodeList:
                 yield node
             node = node._prev if self.backwards else node._next
 
-    def __reversed__(self):
+    def __reversed__(self) -> Any:
+        """A list of nodes, too: it has a length."""
         return _NodeList(self.graph, not self.backwards)
 
 
@@ -197,7 +198,7 @@ class Graph:
         made.meta = copy.copy(node.meta)
         return made
 
-    def graph_copy(self, g: Graph, val_map: dict, return_output_node: bool = False):
+    def graph_copy(self, g: Graph, val_map: dict, return_output_node: bool = False) -> Any:
         """Appends the nodes of `g` that are not in `val_map` (inputs are usually given there); returns what `g` returns."""
         for node in g.nodes:
             if node in val_map:

@@ -75,7 +75,7 @@ class GraphModule(Module):
 
     def __new__(cls, *args, **kwargs):
         base = next(c for c in cls.__mro__ if "_own_graph_class" not in vars(c))
-        own = type("GraphModuleImpl", (base,), {"_own_graph_class": True, "__module__": base.__module__})
+        own: Any = type("GraphModuleImpl", (base,), {"_own_graph_class": True, "__module__": base.__module__})
         return super().__new__(own)
 
     def __init__(self, root, graph: Graph, class_name: str = "GraphModule"):
@@ -187,7 +187,7 @@ class GraphModule(Module):
         members = {**dict(self._modules), **dict(self._parameters), **dict(self._buffers)}
         serialization.save({"members": members, "globals": parts}, str(folder / "state.pt"))
         body = "\n".join("    " + line if line.strip() else "" for line in code.src.strip("\n").split("\n"))
-        (folder / "module.py").write_text(_FOLDER.format(package=__package__.partition(".")[0], name=module_name, body=body))
+        (folder / "module.py").write_text(_FOLDER.format(package=__name__.partition(".")[0], name=module_name, body=body))
         (folder / "__init__.py").write_text("from .module import *\n")
 
     def __str__(self) -> str:

@@ -116,7 +116,7 @@ class Interpreter:
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple, dict]:
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
-    def map_nodes_to_values(self, args, n: Node):
+    def map_nodes_to_values(self, args: Any, n: Node) -> Any:
         def value(read: Node):
             if read not in self.env:
                 raise RuntimeError(f"Node {n} referenced nonexistent value {read}! Run Graph.lint() to diagnose such issues")
@@ -125,7 +125,7 @@ class Interpreter:
         return _thawed(map_arg(args, value))
 
 
-def _thawed(args):
+def _thawed(args: Any) -> Any:
     """Frozen lists and dicts of a graph as ordinary ones."""
     if isinstance(args, tuple) and not hasattr(args, "_fields"):
         return tuple([_thawed(a) for a in args])

@@ -24,7 +24,7 @@ from ...eager.op.op import Op
 from ...eager.tensor import Tensor
 from .immutable_collections import immutable_dict, immutable_list
 
-PACKAGE = __package__.partition(".")[0]
+PACKAGE = __name__.partition(".")[0]
 Target = Callable[..., Any] | str
 Argument = Any  # nestings of nodes and constants
 OPERATIONS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
@@ -34,7 +34,7 @@ base_types = (str, int, float, bool, complex, dtypes.dtype, Tensor, device, memo
 # -- nesting
 
 
-def map_aggregate(a, fn: Callable[[Any], Any]):
+def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
     """The same nesting with `fn` applied to everything that is not a container; lists and dicts come back frozen."""
     if isinstance(a, tuple):
         made = tuple([map_aggregate(x, fn) for x in a])
@@ -48,7 +48,7 @@ def map_aggregate(a, fn: Callable[[Any], Any]):
     return fn(a)
 
 
-def map_arg(a, fn: Callable[[Node], Any]):
+def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
     """The same nesting with Nodes replaced by `fn(node)`."""
     if not callable(fn):
         raise AssertionError("torch.fx.map_arg(a, fn): fn must be a callable")
@@ -126,7 +126,9 @@ def has_side_effect(fn):
 class Node:
     """`graph`, `name`, `op`, `target`, `args`, `kwargs`; `type` (annotation), `meta` (a dict for passes), `users`."""
 
-    def __init__(self, graph, name: str, op: str, target, args: tuple, kwargs: dict, return_type=None):
+    target: Any  # a function for call_function, else a name
+
+    def __init__(self, graph: Any, name: str, op: str, target: Any, args: tuple, kwargs: dict, return_type: Any = None):
         if op not in OPERATIONS:
             raise AssertionError(f"op {op!r} is none of {', '.join(OPERATIONS)}")
         if op == "call_function" and not callable(target):

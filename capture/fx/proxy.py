@@ -14,7 +14,7 @@ import dis
 import functools
 import operator
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from collections.abc import Iterator
 
 from ...eager.compat.overrides import is_tensor_method_or_property
@@ -70,7 +70,7 @@ class TracerBase:
         node = self.create_node(kind, target, args, kwargs, name, type_expr)
         return (proxy_factory_fn or self.proxy)(node)
 
-    def create_arg(self, a):
+    def create_arg(self, a: Any) -> Any:
         """What stands in a node for a value of the program: nodes for proxies, constants as they are."""
         if isinstance(a, Proxy):
             return a.node
@@ -127,7 +127,7 @@ class GraphAppendingTracer(TracerBase):
 
 def _user_line() -> str:
     """The innermost frame outside of the package."""
-    package, frame = __package__.partition(".")[0], sys._getframe(1)
+    package, frame = __name__.partition(".")[0], sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
         frame = frame.f_back
     return "" if frame is None else f'  File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}\n'
@@ -140,6 +140,10 @@ def assert_fn(x) -> None:
 
 class Proxy:
     """Stands for the value of `node`."""
+
+    if TYPE_CHECKING:  # `_define` makes it, as all operators
+
+        def __getitem__(self, key: Any) -> Proxy: ...
 
     def __init__(self, node: Node, tracer: TracerBase | None = None):
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer

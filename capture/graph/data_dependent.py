@@ -161,7 +161,8 @@ class Reading:
         values[self.node] = value = self.value(values, symbols)
         if self.name is not None:
             symbols.setdefault(self.name, value)
-            if not self.node.graph.env.assumed:
+            env = self.node.graph.env
+            if env is None or not env.assumed:
                 return
         bind_symbols(self.node.value, value, symbols)
         check_read(self.node, value, symbols)
@@ -209,6 +210,7 @@ class Piece:
     def take(self, name: str):
         """A symbol as an input."""
         env = self.graph.env
+        assert env is not None
         number = SymFloat(env, ("var", name)) if env.symbols[name].kind == "float" else env.sym(name)
         self.graph.placeholder(name, number)
         return number
@@ -223,8 +225,10 @@ class Piece:
 
     def compile(self, given: list) -> Callable:
         """By the backend; where a question cannot be answered for all values, eager runs the piece."""
+        env = self.graph.env
+        assert env is not None
         try:
-            with self.graph.env.sealed():
+            with env.sealed():
                 return self.backend(self.graph, given)
         except Unsupported as reason:
             counters.add("fallbacks", reason.code)

@@ -74,15 +74,15 @@ class Node:
         graph: Graph,
         op: str,
         name: str,
-        target,
+        target: Any,
         args: tuple,
-        value=None,
+        value: Any = None,
         *,
-        stack=(),
-        grad=False,
-        draw=None,
-        source=None,
-        tag=None,
+        stack: tuple = (),
+        grad: bool = False,
+        draw: int | None = None,
+        source: str | None = None,
+        tag: str | None = None,
     ):
         if op not in KINDS:
             raise InternalError(f"a node is one of {', '.join(KINDS)}, not {op!r}")
@@ -154,7 +154,7 @@ def leaves(value) -> Iterator[Node]:
         yield from leaves((value.start, value.stop, value.step))
 
 
-def map_args(value, change: Callable[[Any], Any]):
+def map_args(value: Any, change: Callable[[Any], Any]) -> Any:
     """The same nesting with `change` applied to everything that is not a container."""
     if type(value) in (tuple, list):
         return type(value)(map_args(v, change) for v in value)
@@ -167,7 +167,7 @@ def map_args(value, change: Callable[[Any], Any]):
     return change(value)
 
 
-def map_nodes(value, change: Callable[[Node], Any]):
+def map_nodes(value: Any, change: Callable[[Node], Any]) -> Any:
     """The same nesting with Nodes replaced."""
     return map_args(value, lambda v: change(v) if isinstance(v, Node) else v)
 
@@ -483,7 +483,8 @@ def bind_symbols(value, actual, values: dict[str, Any]) -> None:
 
 def check_read(node: Node, value, symbols: dict[str, Any]) -> None:
     """Raise CheckFailed unless a value that only the data knew is of the sizes that the graph has for it."""
-    node.graph.env.check_assumed(symbols)
+    if (env := node.graph.env) is not None:
+        env.check_assumed(symbols)
     for fake, real in zip(node.value, value) if isinstance(value, tuple) else ((node.value, value),):
         wanted, found = (fake.shape, real.shape) if isinstance(real, Tensor) else ((fake,), (real,))
         for size, number in zip(wanted, found):
@@ -521,7 +522,7 @@ reads: dict[str, Read] = {}  # by name; data_dependent.py enters them
 class _Ops:
     """`ops.add` is the op record named add; `ops.add_` its in-place form."""
 
-    def __getattr__(self, name: str) -> Op:
+    def __getattr__(self, name: str) -> Op | Read:
         try:
             return reads.get(name) or find(name)
         except KeyError:
@@ -576,7 +577,7 @@ def constant_text(value) -> str:
 
 def _print(graph: Graph) -> str:
     inputs = graph.inputs
-    lines = [_HEADER.format(package=__package__.partition(".")[0])]
+    lines = [_HEADER.format(package=__name__.partition(".")[0])]
     names = "".join(f"{n.name}, " for n in inputs)
     lines.append(f"def {graph.name}({names}*, constants={{}}, seed=None, base=0):")
     lines += [f"    # {n.name}: {describe(n.value)}" + (f"    {n.source}" if n.source else "") for n in inputs]
@@ -618,11 +619,12 @@ def _add_statement(lines: list[str], node: Node, block: str) -> str:
 
 def _unbacked_lines(node: Node) -> list[str]:
     """Symbols that only the data knows are read from the value that brings them."""
+    env = node.graph.env
     reads = {"value": "{0}", "size": "{0}.shape[{1}]", "stride": "{0}.stride()[{1}]"}
     return [
         f"    {name} = {reads[what].format(node.name, dim)}"
         for name, what, dim in _symbols_of(node.value)
-        if node.graph.env.symbols[name].hint is None
+        if env is not None and env.symbols[name].hint is None
     ]
 
 
@@ -657,7 +659,7 @@ class Interpreter:
         self.symbols: dict[str, Any] = {}
         self._last_uses = _last_uses(graph)
 
-    def run(self, *inputs, seed: int | None = None, base: int = 0):
+    def run(self, *inputs: Any, seed: int | None = None, base: int = 0) -> Any:
         """The output for these inputs. With a seed, the node of draw k uses ordinal base + k instead of the generator."""
         placeholders = self.graph.inputs
         if len(inputs) != len(placeholders):
@@ -671,7 +673,7 @@ class Interpreter:
             bind_symbols(node.value, value, self.symbols)
         return self._run_nodes()
 
-    def _run_nodes(self):
+    def _run_nodes(self) -> Any:
         try:
             for node in self.graph.nodes:
                 if node.op == "output":
@@ -686,7 +688,7 @@ class Interpreter:
         finally:
             self.values = {}
 
-    def fetch(self, args):
+    def fetch(self, args: Any) -> Any:
         """Nodes replaced by their values and symbolic numbers by numbers."""
         return map_args(args, lambda v: self.values[v] if isinstance(v, Node) else evaluate_number(v, self.symbols))
 

@@ -143,6 +143,7 @@ class GraphTracer(dispatch.Mode):
             self.graph, self.nodes, self.lifted = self.root, self.root_nodes, None
 
     def lift(self, tensor: Tensor) -> Node:
+        assert self.lifted is not None
         self.lifted[id(tensor)] = tensor
         node = self.graph.placeholder(self.root_nodes[id(tensor)][1].name, tensor)
         self.nodes[id(tensor)] = tensor, node
@@ -271,7 +272,7 @@ class GraphTracer(dispatch.Mode):
                     f"{name} is {n}, and mark_dynamic said that it is in [{low}, {high}]\n"
                     f"  what to do: {widened(source, dim, n, low, high)}, or call it with a size of that range first"
                 )
-            if type(symbol) is not int:
+            if isinstance(symbol, SymInt):
                 self.env.limit(symbol, low, high, f"{name}: {MARKED}")
         if mark not in (None, False, MAYBE):
             self.marked.append((name, n, symbol))
@@ -318,7 +319,7 @@ class GraphTracer(dispatch.Mode):
 
     def symbolic_int(self, value: int, source: Source):
         symbol = self.env.create_symbol(value, source.name(), duck=False, kind="int")
-        if type(symbol) is not int:
+        if isinstance(symbol, SymInt):
             self.env.limit(symbol, -LARGEST_SYMBOL, LARGEST_SYMBOL, f"{source.name()}: products fit 64 bits")
             node = self.root.placeholder(source.name(), symbol, source.name())
             self.inputs.append((node, source, value))
@@ -365,12 +366,13 @@ class GraphTracer(dispatch.Mode):
 
 def dense_order(value: Tensor) -> list[int] | None:
     """Dimensions from the widest stride to the narrowest when they cover memory without gaps, else None."""
-    order = sorted(range(value.ndim), key=lambda d: (-value.stride(d), -value.shape[d], d))
+    sizes, strides = value.shape, value.stride()
+    order = sorted(range(value.ndim), key=lambda d: (-strides[d], -sizes[d], d))
     step = 1
     for d in reversed(order):
-        if value.shape[d] != 1 and value.stride(d) != step:
+        if sizes[d] != 1 and strides[d] != step:
             return None
-        step *= max(value.shape[d], 1)
+        step *= max(sizes[d], 1)
     return order
 
 

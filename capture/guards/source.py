@@ -17,9 +17,10 @@ from ...runtime.errors import InternalError
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
-@data
 class Source:
     """One access path; `base` is the path that this step starts from (None at a root)."""
+
+    base: Source | None
 
     @property
     def root(self) -> Source:
@@ -52,7 +53,7 @@ class Source:
 class Root(Source):
     """A path that starts here."""
 
-    base = None
+    base: None = None
 
 
 @data
@@ -143,6 +144,9 @@ class Global(Root):
 class Pinned(Root):
     """An object that the entry keeps alive: the globals of an inlined function, a class, a module."""
 
+    value: Any
+    label: str
+
     def __init__(self, value: Any, label: str):
         object.__setattr__(self, "value", value)
         object.__setattr__(self, "label", label)
@@ -225,7 +229,7 @@ class Item(Source):
 
     base: Source
     key: Any
-    kind: type = None  # the key's type: 1, 1.0 and True are equal keys but different paths
+    kind: Any = None  # the key's type: 1, 1.0 and True are equal keys but different paths
 
     def name(self):
         if isinstance(self.base, DictAttr) and self.base.attr in MODULE_TABLES:
@@ -290,6 +294,10 @@ class Length(Source):
 
 class Keyed(Source):
     """An item under a key that is compared by identity; `key_source` leads to that very object."""
+
+    base: Source
+    key: Any
+    key_source: Source
 
     def __init__(self, base: Source, key: Any, key_source: Source):
         object.__setattr__(self, "base", base)

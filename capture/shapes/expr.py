@@ -13,7 +13,7 @@ import threading
 import weakref
 from functools import reduce
 from math import gcd
-from typing import Union
+from typing import Any, Generic, TypeVar, Union
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from ...runtime import locks
 
 ExprLike = Union["Expr", int]
+Kind = TypeVar("Kind")
 Monomial = tuple  # ((Atom, power), ...) sorted by Atom.key; () is the constant monomial
 
 KINDS = {"size": 2, "unbacked": 0, "index": 0, "int": None}  # kind of variable -> least value, None: any integer
@@ -121,7 +122,7 @@ class Expr:
         """({variable: coefficient}, rest) with neither coefficients nor rest naming a variable of the list; None when
         not affine."""
         wanted = {_variable(self, v): v for v in variables}
-        coeffs = {v: 0 for v in wanted.values()}
+        coeffs: dict[Any, ExprLike] = {v: 0 for v in wanted.values()}
         rest = self
         for atom, v in wanted.items():
             factor = self.coeff(from_atom(atom))
@@ -200,9 +201,9 @@ class Expr:
         table = {(k.atom if isinstance(k, Expr) else k): v for k, v in mapping.items()}
         return _substitute(self, lambda atom: table.get(atom, table.get(atom.name)))
 
-    def evaluate(self, env: Mapping[str, object]):
+    def evaluate(self, env: Mapping[str, Any]) -> Any:
         """The value under names -> ints (or numpy int arrays, or anything with these operators)."""
-        total = 0
+        total: Any = 0
         for m, c in self.terms:
             product = c
             for atom, power in m:
@@ -233,15 +234,16 @@ class Expr:
 # -- construction ---------------------------------------------------------------------------------------------------
 
 
-class _Known:
+class _Known(Generic[Kind]):
     """The one object for each key, as long as somebody holds it. As weakref.WeakValueDictionary, which calls Python for each
     object that dies (a twentieth of all passes' time); here dead ones are swept when the table has doubled."""
 
-    def __init__(self, kind: type):
-        self.kind, self.table, self.sweep_at = kind, {}, 4096
+    def __init__(self, kind: Callable[..., Kind]):
+        self.kind, self.sweep_at = kind, 4096
+        self.table: dict[tuple, Callable[[], Kind | None]] = {}
         self.lock = locks.fresh(threading.RLock)
 
-    def add(self, key: tuple, *parts) -> Expr | Atom:
+    def add(self, key: tuple, *parts: Any) -> Kind:
         with self.lock:
             found = self.table.get(key, _nothing)()  # another thread's
             if found is None:
@@ -421,7 +423,7 @@ def _split(a: Expr, d: Expr) -> tuple[Expr, Expr, Expr]:
         raise ZeroDivisionError(f"({a}) divided by 0")
     if d.is_const and d.value < 0:
         a, d = -a, -d
-    if len(d.terms) > 1:
+    if len(d.terms) != 1:
         exact = exact_divide(a, d)
         return (exact, const(0), d) if exact is not None else (const(0), a, d)
     ((monomial, n),) = d.terms

@@ -7,7 +7,8 @@ the native evaluator, whose meaning in Python is `run_guard`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ...runtime.dataclass import data
 from . import expr as E
@@ -30,7 +31,7 @@ class Relation:
             return Relation(_NEGATED[self.op], self.lhs, self.rhs)
         return Relation(_NEGATED[self.op], self.rhs, self.lhs)
 
-    def evaluate(self, values: Mapping[str, int]) -> bool:
+    def evaluate(self, values: Mapping[str, Any]) -> bool:
         return COMPARE[self.op](self.lhs.evaluate(values), self.rhs.evaluate(values))
 
     def substitute(self, mapping: Mapping) -> Relation:
@@ -67,20 +68,18 @@ class Guard:
 
 PUSH_CONST, PUSH_SYM, ADD, MUL, FLOORDIV, MOD, MAX, MIN, EQ, NE, LT, LE = range(12)
 _ATOM_CODE = {"floordiv": FLOORDIV, "mod": MOD, "max": MAX, "min": MIN}
-BINARY = (
-    None,
-    None,
-    operator.add,
-    operator.mul,
-    operator.floordiv,
-    operator.mod,
-    max,
-    min,
-    operator.eq,
-    operator.ne,
-    operator.lt,
-    operator.le,
-)
+BINARY: dict[int, Callable[[int, int], int]] = {
+    ADD: operator.add,
+    MUL: operator.mul,
+    FLOORDIV: operator.floordiv,
+    MOD: operator.mod,
+    MAX: max,
+    MIN: min,
+    EQ: operator.eq,
+    NE: operator.ne,
+    LT: operator.lt,
+    LE: operator.le,
+}
 _RELATION_CODE = {"==": EQ, "!=": NE, "<": LT, "<=": LE}
 
 
@@ -114,7 +113,7 @@ def _atom_code(atom: E.Atom, order) -> list[int]:
     return first + [x for other in others for x in (*other, _ATOM_CODE[atom.op])]
 
 
-def fits(relation: Relation, values: Mapping[str, int]) -> bool:
+def fits(relation: Relation, values: Mapping[str, Any]) -> bool:
     """Whether the stack code of the relation stays within int64 for these values."""
     names = sorted(relation.free_names())
     return all(-(2**63) <= n < 2**63 for n in _steps(compile_guard(relation, names), [values[n] for n in names]))

@@ -100,9 +100,9 @@ class ShapeEnv:
     def compare_floats(self, compute: Callable, a, b) -> bool:
         """Answered from the hints. Where one symbolic float decides, that answer is guarded; else all are settled."""
         left, right = _tree(a), _tree(b)
-        ratios = _ratio(self, left), _ratio(self, right)
-        if None not in ratios:
-            (n, d), (m, e) = ratios
+        first, second = _ratio(self, left), _ratio(self, right)
+        if first is not None and second is not None:
+            (n, d), (m, e) = first, second
             return bool(compute(n * e, m * d))
         if all(finite(self, t) or t[0] == "const" and t[1] == t[1] for t in (left, right)):
             answer = _ORDERED[compute](*float_range(self, left), *float_range(self, right))
@@ -162,10 +162,10 @@ class ShapeEnv:
     def bounds(self) -> Bounds:
         return self._bounds
 
-    def hints(self) -> dict[str, int]:
+    def hints(self) -> dict[str, int | float]:
         return {s.name: s.hint for s in self.symbols.values() if s.hint is not None}
 
-    def examples(self) -> dict[str, int]:
+    def examples(self) -> dict[str, int | float]:
         """Hints, and for symbols that only the data knows a number that meets what was assumed of them."""
         unbacked = [s.name for s in self.symbols.values() if s.hint is None]
         for number in (8, 4, 2, 1, 0):
@@ -255,8 +255,8 @@ class ShapeEnv:
             if made is not None and self.known(made) is None:
                 self.assumed.append(made)
                 self.learn(made)
-                if self.known(relation) is not None:
-                    return self.known(relation)
+                if (answer := self.known(relation)) is not None:
+                    return answer
         raise _unknown(f"whether {relation}")
 
     def same_size(self, relation: Relation, number: Expr) -> Relation | None:
@@ -310,8 +310,9 @@ class ShapeEnv:
         names, growing = e.free_names(), {c > 0 for m, c in e.terms if m}
         if len(names) == 1 and len(growing) == 1 and all(a.op == "var" for m, _ in e.terms for a, _power in m):
             (name,) = names
-            if self._bounds.nonnegative(E.var(name, self.symbols[name].kind)):  # it grows: there is one solution
-                self._replace(name, E.const(self.symbols[name].hint))
+            hint = self.symbols[name].hint
+            if hint is not None and self._bounds.nonnegative(E.var(name, self.symbols[name].kind)):
+                self._replace(name, E.const(int(hint)))  # it grows: there is one solution
 
     def _replace(self, name: str, value: Expr) -> None:
         low, high = self._bounds.interval(E.var(name, self.symbols[name].kind))
@@ -687,7 +688,7 @@ class SymFloat(sizes.SymFloat):
         known = self.env.hints()
         return self.evaluate(known) if self.free_names() <= known.keys() else None
 
-    def evaluate(self, values: Mapping[str, object]) -> float:
+    def evaluate(self, values: Mapping[str, Any]) -> float:
         return _evaluate_tree(self.tree, values)
 
     def free_names(self) -> frozenset:
@@ -780,7 +781,7 @@ def _canonical_tree(env: ShapeEnv, tree: tuple) -> tuple:
     return (tree[0], *(_canonical_tree(env, t) for t in tree[1:]))
 
 
-def _evaluate_tree(tree: tuple, values):
+def _evaluate_tree(tree: tuple, values: Mapping[str, Any]) -> Any:
     if tree[0] == "var":
         return values[tree[1]]
     if tree[0] == "int":
@@ -862,7 +863,8 @@ _COMPARISONS = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator
 
 def _specialise_tree(env: ShapeEnv, tree: tuple) -> float:
     if tree[0] == "var":
-        if env.symbols[tree[1]].hint is None:
+        hint = env.symbols[tree[1]].hint
+        if hint is None:
             raise _unknown(f"the value of {tree[1]}")
         if env._sealed and tree[1] not in env.specialised_floats:
             raise Unsupported(
@@ -870,8 +872,8 @@ def _specialise_tree(env: ShapeEnv, tree: tuple) -> float:
                 f"the value of {tree[1]} is asked after the guards of this code were made",
                 "pass the number as a tensor",
             )
-        env.specialised_floats[tree[1]] = env.symbols[tree[1]].hint
-        return env.symbols[tree[1]].hint
+        env.specialised_floats[tree[1]] = hint
+        return hint
     if tree[0] == "int":
         return env.specialise(tree[1], "float()")
     return tree[1] if tree[0] == "const" else FLOAT_OPS[tree[0]](*(_specialise_tree(env, t) for t in tree[1:]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
+from typing import Any
 
 import sympy
 
@@ -27,6 +28,8 @@ class _Division(sympy.Function):
     nargs = 2
     is_integer = True
     sign = ""
+    as_floor: Callable  # (a, d) -> the same by `floor`
+    by_one: Callable  # (a) -> of a by 1
 
     @classmethod
     def eval(cls, a, d):
@@ -184,7 +187,8 @@ def nonnegative(e: Expr, bounds: Bounds) -> bool:
         return e.value >= 0
     if len(atoms) == 1:
         return _nonnegative_between(e, *bounds.interval_atom(atoms[0]))
-    constant, factors = sympy.factor_list(to_sympy(e))
+    found: Any = sympy.factor_list(to_sympy(e))
+    constant, factors = found
     sign = 1 if constant > 0 else -1
     known = [E.from_atom(a) for a in atoms]
     for factor, power in factors:

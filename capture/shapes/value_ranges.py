@@ -101,7 +101,8 @@ class Bounds:
             factor = e.coeff(atom)
             rest = e - factor * from_atom(atom)
             if atom.op == "floordiv":
-                weaker = self._without_division(rest, factor, *atom.args, depth - 1)
+                divided, divisor = atom.args
+                weaker = self._without_division(rest, factor, divided, divisor, depth - 1)
                 if weaker is not None:
                     return [weaker]
                 continue
@@ -256,6 +257,7 @@ def _reduce_division(atom: Atom, bounds: Bounds) -> Expr:
         high, low = _take_multiples(a, g)
         if low == 0 and atom.op == "floordiv" or high != 0 and bounds.nonnegative(low) and bounds.less(low, g):
             outer = exact_divide(d, g)
+            assert outer is not None
             if not bounds.nonnegative(outer - 1):
                 continue
             smaller = _sum_of(_APPLY[atom.op](high, outer), lambda x: _reduce_division(x, bounds))

@@ -6,9 +6,11 @@ into a graph of its own: what that graph reads of the outer one is what the call
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...eager.autograd import function as library
 from ...eager.ops.custom import MOST, custom_gradient, custom_gradient_of_results
-from ...eager.tensor import Tensor, fake_tensor
+from ...eager.tensor import fake_tensor
 from ..breaks import UserRaise, unsupported
 from ..graph.autograd_function import BackwardRule
 from ..graph.data_dependent import missing_symbols
@@ -20,7 +22,8 @@ from .sequences import TupleVariable
 from .tensor import TensorVariable
 
 Function = library.Function
-ONCE = library.once_differentiable(lambda: None).__code__
+_once: Any = library.once_differentiable(lambda: None)
+ONCE = _once.__code__
 
 
 @handles(Function.apply.__func__)
@@ -136,7 +139,7 @@ def gradient(tx, out, chosen: bool, materialize: bool):
     t = out.fake
     if chosen:
         return tx.fresh(tx.tracer.placeholder("grad", fake_tensor(t._sizes, None, t.dtype, t.device)))
-    return tx.fresh(tx.run(Tensor.new_zeros, t, tuple(t.shape)))
+    return tx.fresh(tx.run(lambda: t.new_zeros(tuple(t.shape))))
 
 
 def backward(tx, cls, ctx, grads):
@@ -147,7 +150,8 @@ def backward(tx, cls, ctx, grads):
     try:
         if not once:
             return tx.call(run, [ctx, *grads], {}), False
-        inner = tx.wrap(run.fn.__wrapped__, DictAttr(run.source, "__wrapped__"))
+        function: Any = run.fn
+        inner = tx.wrap(function.__wrapped__, DictAttr(run.known_source, "__wrapped__"))
         return unrecorded(tx, lambda: tx.call(inner, [ctx, *grads], {})), True
     except UserRaise as error:
         raise unsupported("backward", f"{name} of {cls} raises: {error}") from error

@@ -58,7 +58,7 @@ def fakes(tx, variable) -> tuple | None:
 
 
 def accumulate_all(tx, tensors, gradients, retain_graph, create_graph, inputs):
-    outputs, inputs = fakes(tx, tensors), fakes(tx, inputs)
+    outputs, inputs = fakes(tx, tensors) or (), fakes(tx, inputs)
     create = create_graph is not None and bool(constant(create_graph))
     retain = constant(retain_graph) if retain_graph is not None else None
     if inputs is not None and any(not t.is_leaf for t in inputs):

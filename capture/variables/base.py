@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...runtime.errors import InternalError
 from ..breaks import unsupported
+from ..guards.source import Source
 
 
 class NotPlain(Exception):
@@ -19,13 +21,21 @@ class NotPlain(Exception):
 class Variable:
     """Base of all kinds of values; `source` says where it came from (None: made by the traced code)."""
 
-    outside = None  # the real object, of kinds that are wrapped anew on every path that leads to it
+    source: Source | None
+    outside: Any = None  # the real object, of kinds that are wrapped anew on every path that leads to it
     shared = True  # generated code keeps one object for it, however often it is loaded
     has_index = False  # whether `__index__` of its class is written in Python
     has_own_setattr = False  # its class replaces object.__setattr__; the trace runs that, the replay must not again
 
-    def __init__(self, source=None):
+    def __init__(self, source: Source | None = None):
         self.source = source
+
+    @property
+    def known_source(self) -> Source:
+        """Where a value came from that is known to be from outside."""
+        if self.source is None:
+            raise InternalError(f"{self} did not come from outside")
+        return self.source
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
@@ -100,7 +110,8 @@ class Variable:
     def length(self, tx) -> Variable:
         return tx.constant(len(self.unpack(tx)))
 
-    def iterate(self, tx) -> Variable:
+    def iterate(self, tx) -> Any:
+        """A Variable with `next`."""
         raise unsupported("iteration", f"iterating over {self}")
 
     def unpack(self, tx) -> list:
@@ -121,9 +132,12 @@ class Variable:
 class Lazy(Variable):
     """A value of the real world that was moved around but not looked at: no guard yet."""
 
-    def __init__(self, tx, value: Any, source):
+    source: Source
+
+    def __init__(self, tx: Any, value: Any, source: Source):
         super().__init__(source)
-        self.tx, self.value, self._real = tx, value, None
+        self.tx, self.value = tx, value
+        self._real: Variable | None = None
 
     def realize(self):
         if self._real is None:
@@ -144,7 +158,9 @@ class OpaqueVariable(Variable):
     """An outside object of a kind that is not traced: it may be passed on and asked for its type, any other use is a graph
     break."""
 
-    def __init__(self, value: Any, source):
+    source: Source
+
+    def __init__(self, value: Any, source: Source):
         super().__init__(source)
         self.value = value
 

@@ -39,7 +39,7 @@ class ClassEdits:
 
     def held(self, base: type, name: str):
         """(class, raw attribute) of what this very class has under a name, or None."""
-        table = self.tables.get(base, ())
+        table = self.tables.get(base, {})
         return (base, table[name]) if name in table else (base, base.__dict__[name]) if name in base.__dict__ else None
 
     def seen(self, cls: type, name: str, found):

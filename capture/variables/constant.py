@@ -11,11 +11,12 @@ import functools
 import operator
 import re
 import types
+from typing import Any
 
 from ...eager.sizes import SymBool, SymFloat, SymInt
 from ..breaks import unsupported
 from ..shapes.symbolic_shapes import FloatComparison
-from ..guards.source import Attr
+from ..guards.source import Attr, Source
 from .base import Variable
 from .iterators import RangeIterator
 
@@ -29,7 +30,7 @@ NUMBERS = {SymInt: int, SymFloat: float, SymBool: bool}
 class PlainVariable(Variable):
     """Holds a real Python object; operations run on it for real."""
 
-    def __init__(self, value, source=None):
+    def __init__(self, value: Any, source: Source | None = None):
         super().__init__(source)
         self.value = value
 
@@ -51,7 +52,7 @@ class PlainVariable(Variable):
             return tx.bind(written, self, name)
         own = self.source is not None and not isinstance(self.value, (enum.Enum, type))
         if own and name in getattr(self.value, "__dict__", ()):
-            return tx.wrap(tx.run(getattr, self.value, name), Attr(self.source, name))
+            return tx.wrap(tx.run(getattr, self.value, name), Attr(self.known_source, name))
         found = self.data_of_class(tx, name) if own and hasattr(self.value, "__dict__") else None
         if found is not None:
             return tx.bind(found, self, name)
@@ -187,7 +188,9 @@ class OutsideText(ConstantVariable):
 
     shared, asked = True, False
 
-    def __init__(self, tx, value, source):
+    source: Source
+
+    def __init__(self, tx: Any, value: str, source: Source):
         Variable.__init__(self, source)
         self.tx, self.seen = tx, value
         tx.guard(source, "type_is", str)
@@ -391,11 +394,8 @@ def same_making(a, b) -> bool:
             and all(same_making(a.kwargs[k], b.kwargs[k]) for k in a.kwargs)
         )
     if isinstance(a, SymVariable) and isinstance(b, SymVariable):
-        return type(a.value) is type(b.value) and (
-            a.value.expr == b.value.expr
-            if isinstance(a.value, SymInt)
-            else isinstance(a.value, SymFloat) and a.value.tree == b.value.tree
-        )
+        kind = a.python_type() if type(a.value) is type(b.value) else None
+        return a.value.expr == b.value.expr if kind is int else kind is float and a.value.tree == b.value.tree
     return not is_open(a) and not is_open(b) and a.is_constant() and b.is_constant() and a.plain() == b.plain()
 
 
@@ -472,6 +472,8 @@ def answered(tx, ask, cls, special: str, said):
 
 class SymVariable(PlainVariable):
     """A symbolic integer, float or truth value over the sizes of the inputs."""
+
+    value: Any
 
     def python_type(self):
         return next(kind for symbolic, kind in NUMBERS.items() if isinstance(self.value, symbolic))

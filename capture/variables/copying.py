@@ -12,7 +12,7 @@ from .constant import ConstantVariable, SymVariable
 from .dicts import DictVariable
 from .functions import UserFunctionVariable
 from .python_module import NamespaceVariable
-from .objects import ClassVariable, UserObjectVariable, lookup
+from .objects import ClassVariable, UserObjectVariable, defined, lookup
 from .sequences import ListVariable, SliceVariable, TupleVariable
 from .sets import SetVariable
 from .tensor import TensorVariable
@@ -101,7 +101,7 @@ def copied_tensor(tx, value, memo):
         or tx.effects.names(value)
     ):
         raise unsupported("builtin", f"copy.deepcopy() of {value}")
-    return tx.fresh(tx.run(Tensor.clone, fake))
+    return tx.fresh(tx.run(lambda: fake.clone()))
 
 
 def is_all(t) -> bool:
@@ -114,9 +114,9 @@ def copied_object(tx, value, part, memo=None):
     plain = (
         isinstance(value, UserObjectVariable)
         and not isinstance(value, TensorVariable)
-        and all(lookup(value.cls, name) is None or lookup(value.cls, name)[0] is object for name in HOOKS)
+        and all((found := lookup(value.cls, name)) is None or found[0] is object for name in HOOKS)
     )
-    if not plain or lookup(value.cls, "__new__")[0] is not object or getattr(value.cls, "__slots__", None) is not None:
+    if not plain or defined(value.cls, "__new__")[0] is not object or getattr(value.cls, "__slots__", None) is not None:
         raise unsupported("builtin", f"copying {value}")
     made = tx.object_variable(value.cls)
     if memo is not None:

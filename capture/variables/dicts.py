@@ -158,7 +158,7 @@ class DictVariable(ContainerVariable):
         stored = tx.effects.stored(self, name)
         real = getattr(getattr(self, "value", None), "__dict__", {})
         if stored is None and name in real:
-            return tx.wrap(real[name], DictAttr(self.source, name))
+            return tx.wrap(real[name], DictAttr(self.known_source, name))
         if stored is None and self.source is not None:
             tx.guard(self.source, "no_attr", name)
         return stored or super().get_attr(tx, name)

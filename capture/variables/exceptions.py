@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
+from typing import Any
 
 from ..breaks import unsupported
 from .base import Variable
@@ -68,7 +70,7 @@ class ExceptionVariable(Variable):
             return Shows(self, str if name == "__str__" else repr)
         found = tx.class_attribute(self.cls, name)
         if found is None:
-            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+            return tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
         if isinstance(found[1], (types.MemberDescriptorType, types.GetSetDescriptorType)):
             raise self.made_by_python(f"{name} of a {self.cls.__name__}")
         return tx.bind(found, self, name)
@@ -98,7 +100,7 @@ class ExceptionVariable(Variable):
             raise unsupported("exception", f"the text of a {self.cls.__name__}")
         return self.real if self.real is not None else tx.run(self.cls, *(argument.plain() for argument in self.arguments))
 
-    def text(self, tx, form=str):
+    def text(self, tx: Any, form: Callable):
         """str(exception), or with another form: what its class says, else its arguments."""
         own = tx.class_attribute(self.cls, "__str__" if form is str else "__repr__")
         if isinstance(own[1], types.FunctionType):

@@ -10,9 +10,11 @@ import functools
 import inspect
 import types
 import weakref
+from collections.abc import Iterable
+from typing import Any
 
 from ..breaks import unsupported
-from ..guards.source import Attr, Contents, DictAttr, item
+from ..guards.source import Attr, Contents, DictAttr, Source, item
 from ..state import is_allowed_in_graph
 from .base import Lazy, NotPlain, Variable
 from .constant import ConstantVariable
@@ -38,7 +40,13 @@ OUTSIDE_DICT = tuple(
 class CellVariable(Variable):
     """One closure cell; `real` is the cell object when it existed before the call."""
 
-    def __init__(self, value=None, source=None, real=None, local=None):
+    def __init__(
+        self,
+        value: Variable | None = None,
+        source: Source | None = None,
+        real: types.CellType | None = None,
+        local: str | None = None,
+    ):
         super().__init__(source)
         self.value, self.real, self.local = value, real, local
         self.argument = local is not None and value is not None  # the real cell starts with an argument in it
@@ -50,7 +58,7 @@ class CellVariable(Variable):
                 content = self.real.cell_contents
             except ValueError:
                 return None
-            self.value = Lazy(tx, content, Contents(self.source))
+            self.value = Lazy(tx, content, Contents(self.known_source))
         return self.value.realize() if self.value is not None else None
 
     def set(self, tx, value):
@@ -70,7 +78,7 @@ class CellVariable(Variable):
         if found is None:
             if self.real is not None and not tx.effects.is_changed(self):
                 raise unsupported("attribute", "the contents of a cell that is still empty")
-            tx.raise_error(ValueError, "Cell is empty")
+            return tx.raise_error(ValueError, "Cell is empty")
         return found
 
     def set_attr(self, tx, name, value):
@@ -90,13 +98,25 @@ class UserFunctionVariable(Variable):
     """A Python function: its call is interpreted."""
 
     seen_dict = False
+    code: types.CodeType
+    globals: dict[str, Any]
 
-    def __init__(self, fn=None, source=None, *, code=None, globals=None, name=None, defaults=(), kwdefaults=None, closure=None):
+    def __init__(
+        self,
+        fn: types.FunctionType | None = None,
+        source: Source | None = None,
+        *,
+        code: Any = None,
+        globals: Any = None,
+        defaults: Iterable = (),
+        kwdefaults: dict | None = None,
+        closure: list | None = None,
+    ):
         super().__init__(source)
-        self.fn = fn
+        self.fn: types.FunctionType | None = fn  # the real one
         self.code = code if fn is None else fn.__code__
         self.globals = globals if fn is None else fn.__globals__
-        self.name = name or (fn.__name__ if fn is not None else self.code.co_name)
+        self.name = fn.__name__ if fn is not None else self.code.co_name
         self.defaults, self.kwdefaults, self.closure = list(defaults), dict(kwdefaults or {}), closure
         self.attrs = {}
 
@@ -137,7 +157,7 @@ class UserFunctionVariable(Variable):
 
     def caches_weakly(self) -> bool:
         """Whether a `dispatch` keeps its answers where functools does."""
-        held = dict(zip(self.code.co_freevars, self.fn.__closure__)) if self.fn is not None else {}
+        held = dict(zip(self.code.co_freevars, self.fn.__closure__ or ())) if self.fn is not None else {}
         return "dispatch_cache" in held and type(held["dispatch_cache"].cell_contents) is weakref.WeakKeyDictionary
 
     def dispatched(self, tx, cls):
@@ -149,13 +169,13 @@ class UserFunctionVariable(Variable):
     def default_values(self, tx):
         """Variables of the positional defaults."""
         if self.fn is not None and not self.defaults and self.fn.__defaults__:
-            base = Attr(self.source, "__defaults__")
+            base = Attr(self.known_source, "__defaults__")
             self.defaults = [Lazy(tx, v, item(base, i)) for i, v in enumerate(self.fn.__defaults__)]
         return self.defaults
 
     def keyword_defaults(self, tx):
         if self.fn is not None and not self.kwdefaults and self.fn.__kwdefaults__:
-            base = Attr(self.source, "__kwdefaults__")
+            base = Attr(self.known_source, "__kwdefaults__")
             self.kwdefaults = {k: Lazy(tx, v, item(base, k)) for k, v in self.fn.__kwdefaults__.items()}
         return self.kwdefaults
 
@@ -163,9 +183,12 @@ class UserFunctionVariable(Variable):
         """The cells of the code's free variables, in order."""
         if self.closure is None:
             real = self.fn.__closure__ if self.fn is not None else None
-            base = Attr(self.source, "__closure__") if real else None
-            self.closure = [tx.cell(cell, item(base, i)) for i, cell in enumerate(real or ())]
+            self.closure = self.real_cells(tx, real) if real else []
         return self.closure
+
+    def real_cells(self, tx, real: tuple) -> list:
+        base = Attr(self.known_source, "__closure__")
+        return [tx.cell(cell, item(base, i)) for i, cell in enumerate(real)]
 
     def bind(self, tx, args, kwargs):
         """Parameter name -> Variable, as Python binds them; a mismatch raises the program's TypeError."""
@@ -247,11 +270,11 @@ class UserFunctionVariable(Variable):
         if fn is None or not missing or tx.is_trusted(fn.__module__ or ""):
             return
         if any(n in self.code.co_varnames[: self.code.co_argcount] for n in missing):
-            base = Attr(self.source, "__defaults__")
+            base = Attr(self.known_source, "__defaults__")
             tx.guard(base, *(("len", len(fn.__defaults__)) if fn.__defaults__ else ("is", fn.__defaults__)))
         for name in missing:
             if fn.__kwdefaults__ and name in fn.__kwdefaults__:
-                tx.guard(Attr(self.source, "__kwdefaults__"), "has_item", name)
+                tx.guard(Attr(self.known_source, "__kwdefaults__"), "has_item", name)
 
     def fill_defaults(self, tx, bound):
         code, names = self.code, self.code.co_varnames
@@ -273,7 +296,7 @@ class UserFunctionVariable(Variable):
         if name in self.attrs:
             return self.attrs[name]
         if name == "__name__":
-            return tx.constant(self.name) if self.fn is None else tx.wrap(self.fn.__name__, Attr(self.source, name))
+            return tx.constant(self.name) if self.fn is None else tx.wrap(self.fn.__name__, Attr(self.known_source, name))
         if name == "__code__":
             return tx.constant(self.code)
         if name == "__defaults__":
@@ -289,11 +312,11 @@ class UserFunctionVariable(Variable):
         if name == "__dict__":
             self.dict_is_seen(tx)
         if name in self.fn.__dict__:
-            return tx.wrap(self.fn.__dict__[name], DictAttr(self.source, name))
+            return tx.wrap(self.fn.__dict__[name], DictAttr(self.known_source, name))
         if not hasattr(self.fn, name):
             tx.guard(self.source, "no_attr", name)
             tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
-        return tx.wrap(getattr(self.fn, name), Attr(self.source, name))
+        return tx.wrap(getattr(self.fn, name), Attr(self.known_source, name))
 
     def made_attribute(self, tx, name):
         known = {
@@ -393,7 +416,7 @@ class MethodMaker(Variable):
 class BoundMethodVariable(Variable):
     """A function bound to its first argument."""
 
-    through = None  # the super() that it was looked up in
+    through: Variable | None = None  # the super() that it was looked up in
 
     def __init__(self, function, owner, source=None, name=None):
         super().__init__(source)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import gc
 import itertools
 from collections import deque
+from typing import Any
 
 from ..breaks import unsupported
-from ..guards.source import Given
+from ..guards.source import Given, Source
 from .base import Lazy, Variable
 
 
@@ -497,12 +498,16 @@ class OutsideIterator(IteratorVariable):
     """A real iterator object from outside. Those of lists, tuples, dicts and sets tell what they have still to give: that is
     guarded, and generated code moves the real one on. The position of any other is not guarded: advancing it is a graph break."""
 
-    def __init__(self, value, source):
+    source: Source
+    cls: type
+
+    def __init__(self, value: Any, source: Source):
         super().__init__(source)
         self.value, self.cls = value, type(value)
-        self.rest, self.steps, self.ended = None, 0, False
+        self.rest: list[Lazy] | None = None  # None before it is advanced
+        self.steps, self.ended = 0, False
 
-    def begin(self, tx):
+    def begin(self, tx: Any) -> list[Lazy]:
         rest = rest_of(self.value) if self.cls in TELLING else None
         if rest is None or len(rest) > MOST_KNOWN:
             raise unsupported("iterator", f"advancing {self.source.name()} ({self.cls.__name__}), which came from outside")
@@ -510,15 +515,15 @@ class OutsideIterator(IteratorVariable):
         tx.guard(self.source, "len", len(rest))
         self.owners = gc.get_referents(self.value)
         self.rest = [Lazy(tx, member, Given(self.source, k, int)) for k, member in enumerate(rest)]
+        return self.rest
 
-    def next(self, tx):
-        if self.rest is None:
-            self.begin(tx)
+    def next(self, tx: Any) -> Variable | None:
+        rest = self.begin(tx) if self.rest is None else self.rest
         if any(tx.effects.is_mutated(tx.known(owner)) for owner in self.owners):
             raise unsupported("iterator", f"advancing {self.source.name()}, over a container that the function has changed")
         tx.effects.advance(self)
-        self.ended = self.steps == len(self.rest)
+        self.ended = self.steps == len(rest)
         if self.ended:
             return None
         self.steps += 1
-        return self.rest[self.steps - 1].realize()
+        return rest[self.steps - 1].realize()

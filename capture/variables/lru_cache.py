@@ -18,7 +18,7 @@ from .constant import SymVariable
 from .dicts import DictVariable
 from .functions import UserFunctionVariable
 from .messages import tell_once, tells_only
-from .objects import Cached, UserObjectVariable, lookup
+from .objects import Cached, UserObjectVariable, defined
 from .side_effect_reach import may_see
 from .sequences import ListVariable, TupleVariable
 from .sets import SetVariable
@@ -154,7 +154,7 @@ def is_new(variable) -> bool:
     if isinstance(variable, TupleVariable):
         return any(is_new(part.realize()) for part in variable.items)
     if isinstance(variable, UserObjectVariable):
-        return variable.source is None and all(lookup(variable.cls, n)[0] is object for n in ("__eq__", "__hash__"))
+        return variable.source is None and all(defined(variable.cls, n)[0] is object for n in ("__eq__", "__hash__"))
     return isinstance(variable, TensorVariable) and variable.source is None
 
 

@@ -144,10 +144,11 @@ def tells_only(cached, args) -> bool:
     tell once."""
     logger = getattr(args[0].realize(), "value", None) if args else None
     code = getattr(cached.__wrapped__, "__code__", None)
-    hands_on = code is not None and len(code.co_names) == 1 and LEVELS.issuperset(code.co_names)
     return (
         isinstance(logger, logging.Logger)
-        and hands_on
+        and code is not None
+        and len(code.co_names) == 1
+        and LEVELS.issuperset(code.co_names)
         and set(code.co_consts) <= {None, code.co_consts[0]}
         and writes_only(logger)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...eager.nn.modules import module as library
 from ..guards.source import MODULE_TABLES, DictAttr, Pinned, module_entry
-from .objects import UserObjectVariable, lookup
+from .objects import UserObjectVariable, defined, lookup
 
 Module = library.Module
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -32,7 +32,7 @@ class ModuleVariable(UserObjectVariable):
                 return found
         for table in MODULE_TABLES:
             if table in self.own() and self.table(tx, table) is None:
-                tx.guard(DictAttr(self.source, table), "no_item", name)
+                tx.guard(DictAttr(self.known_source, table), "no_item", name)
         if self.source is not None and name not in self.own():
             tx.guard(self.source, "no_dict_attr", name)
         return tx.raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
@@ -46,17 +46,17 @@ class ModuleVariable(UserObjectVariable):
         whole, real = self.table(tx, table), self.own().get(table)
         if whole is not None:
             return whole.get_item(tx, tx.constant(name)) if whole.contains(tx, tx.constant(name)) else None
-        return tx.wrap(real[name], module_entry(self.source, table, name)) if real is not None and name in real else None
+        return tx.wrap(real[name], module_entry(self.known_source, table, name)) if real is not None and name in real else None
 
     def from_class(self, tx, found, name, missing):
-        if found is None and missing == self.fallback and lookup(self.cls, "__getattr__")[0] is Module:
+        if found is None and missing == self.fallback and defined(self.cls, "__getattr__")[0] is Module:
             return self.fallback(tx, name)  # which looks at the tables before it guards that the name is in none
         return super().from_class(tx, found, name, missing)
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def call(self, tx, args, kwargs):
-        if lookup(self.cls, "__call__")[0] is Module and self.without_hooks(tx):
+        if defined(self.cls, "__call__")[0] is Module and self.without_hooks(tx):
             return tx.call(self.get_attr(tx, "forward"), args, kwargs)
         return super().call(tx, args, kwargs)
 
@@ -77,14 +77,14 @@ class ModuleVariable(UserObjectVariable):
 
     @property
     def has_own_setattr(self):
-        return lookup(self.cls, "__setattr__")[0] is not Module
+        return defined(self.cls, "__setattr__")[0] is not Module
 
     def set_attr(self, tx, name, value):
         """A plain attribute is stored as it is; what the tables have a say in goes through Module.__setattr__."""
         registered = issubclass(value.python_type(), (Module, library.Parameter, library.Buffer)) or any(
             self.member(tx, table, name) is not None or name in self.own().get(table, ()) for table in MODULE_TABLES
         )
-        if registered or lookup(self.cls, "__setattr__")[0] is not Module:
+        if registered or defined(self.cls, "__setattr__")[0] is not Module:
             super().set_attr(tx, name, value)
         else:
             self.set_plain(tx, name, value)

@@ -12,11 +12,12 @@ import inspect
 import operator
 import threading
 import types
+from typing import Any
 
 from .. import surroundings
 from ..breaks import UserRaise, unsupported
 from ..guards.class_lookups import IMMUTABLE_TYPE, is_data_descriptor
-from ..guards.source import Attr, DictAttr, Pinned
+from ..guards.source import Attr, DictAttr, Pinned, Source
 from . import class_mutation
 from .base import Lazy, Variable
 from .class_mutation import ClassEdits, Written
@@ -31,7 +32,7 @@ from .dunder import DUNDERS, candidates, is_not_implemented
 SLOT_TYPES = (types.MemberDescriptorType,)
 
 
-def lookup(cls, name):
+def lookup(cls: Any, name: str) -> tuple[type, Any] | None:
     """(owner, raw attribute) along the MRO, or None; remembered for the guards of the trace that asks."""
     for base in cls.__mro__:
         if name in base.__dict__:
@@ -42,6 +43,13 @@ def lookup(cls, name):
     if lookups.seen is not None and not cls.__flags__ & IMMUTABLE_TYPE:
         lookups.seen.setdefault(cls, {})[name] = found
     return found if lookups.edits is None or not lookups.edits.tables else lookups.edits.seen(cls, name, found)
+
+
+def defined(cls: Any, name: str) -> tuple[type, Any]:
+    """`lookup` of a name that the class is known to have, from `object` at the latest."""
+    found = lookup(cls, name)
+    assert found is not None, f"{cls} has no {name}"
+    return found
 
 
 class Lookups(threading.local):
@@ -58,11 +66,12 @@ surroundings.LOCALS.append(lookups)
 class UserObjectVariable(Variable):
     """An object with attributes; `value` is the real one, or None when the traced code made it."""
 
-    def __init__(self, cls, value=None, source=None):
+    content: Any = None  # what a builtin base of its class holds (user_subclass.py)
+    base: type | None = None  # that builtin base
+
+    def __init__(self, cls: Any, value: Any = None, source: Source | None = None):
         super().__init__(source)
         self.cls, self.value = cls, value
-
-    content = None  # what a builtin base of its class holds (derived.py)
 
     def python_type(self):
         return self.cls
@@ -75,7 +84,7 @@ class UserObjectVariable(Variable):
         return self
 
     def key(self):
-        if lookup(self.cls, "__eq__")[0] is not object or lookup(self.cls, "__hash__")[0] is not object:
+        if defined(self.cls, "__eq__")[0] is not object or defined(self.cls, "__hash__")[0] is not object:
             raise unsupported("operator", f"{self} with its own __eq__ or __hash__ as a dict key")
         return self
 
@@ -89,7 +98,7 @@ class UserObjectVariable(Variable):
         return getattr(self.value, "__dict__", {}) if self.value is not None else {}
 
     def get_attr(self, tx, name):
-        getter = lookup(self.cls, "__getattribute__")
+        getter = defined(self.cls, "__getattribute__")
         if isinstance(getter[1], types.FunctionType):
             return self.through_getattribute(tx, getter, name)
         if getter[0] not in tx.PLAIN_GETATTRIBUTE and self.content is None:
@@ -114,7 +123,7 @@ class UserObjectVariable(Variable):
             raise error
         return self.fallback(tx, name)
 
-    def plain_attr(self, tx, name, missing=None):
+    def plain_attr(self, tx: Any, name: str, missing: Any = None) -> Any:
         """object.__getattribute__; `missing` answers for what is neither in the object nor in its class."""
         stored = tx.effects.stored(self, name)
         if stored is not None:
@@ -124,7 +133,7 @@ class UserObjectVariable(Variable):
         if found is not None and is_data_descriptor(found[1]):
             return self.descriptor(tx, found, name, deleted)
         if name in self.own() and not deleted:
-            return tx.wrap(self.own()[name], DictAttr(self.source, name))
+            return tx.wrap(self.own()[name], DictAttr(self.known_source, name))
         return self.from_class(tx, found, name, missing or self.refuse)
 
     def from_class(self, tx, found, name, missing):
@@ -164,7 +173,7 @@ class UserObjectVariable(Variable):
                 tx.guard(self.source, "predicate", EmptySlot(raw))
             if empty or deleted:
                 self.refuse_slot(tx, raw.__get__)
-            return tx.wrap(getattr(self.value, name), Attr(self.source, name))
+            return tx.wrap(getattr(self.value, name), Attr(self.known_source, name))
         return bind(tx, found, self, name)
 
     def dictionary(self, tx):
@@ -174,13 +183,15 @@ class UserObjectVariable(Variable):
 
     def fields(self, tx) -> dict:
         """Name -> Variable of everything in the instance's dictionary now."""
-        found = {n: Lazy(tx, v, DictAttr(self.source, n)) for n, v in self.own().items() if not tx.effects.is_deleted(self, n)}
+        found = {
+            n: Lazy(tx, v, DictAttr(self.known_source, n)) for n, v in self.own().items() if not tx.effects.is_deleted(self, n)
+        }
         return found | {n: tx.effects.stored(self, n) for n in tx.effects.attributes.get(self, {}) if n in tx.effects.names(self)}
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def set_attr(self, tx, name, value):
-        setter = lookup(self.cls, "__setattr__")
+        setter = defined(self.cls, "__setattr__")
         if setter[0] is not object:
             tx.call(bind(tx, setter, self, "__setattr__"), [tx.constant(name), value], {})
         else:
@@ -188,7 +199,7 @@ class UserObjectVariable(Variable):
 
     @property
     def has_own_setattr(self):
-        return lookup(self.cls, "__setattr__")[0] is not object
+        return defined(self.cls, "__setattr__")[0] is not object
 
     def set_plain(self, tx, name, value):
         """object.__setattr__."""
@@ -224,7 +235,7 @@ class UserObjectVariable(Variable):
         tx.call(bind(tx, deleter, descriptor, "__delete__"), [self], {})
 
     def del_attr(self, tx, name):
-        deleter = lookup(self.cls, "__delattr__")
+        deleter = defined(self.cls, "__delattr__")
         if isinstance(deleter[1], types.FunctionType):
             tx.call(bind(tx, deleter, self, "__delattr__"), [tx.constant(name)], {})
             return
@@ -250,16 +261,16 @@ class UserObjectVariable(Variable):
         """AttributeError unless the object itself has the attribute now."""
         if tx.effects.stored(self, name) is not None:
             return
-        slot = found is not None and isinstance(found[1], SLOT_TYPES)
-        if not tx.effects.is_deleted(self, name) and (slot and self.value is not None or name in self.own()):
+        slot = found[1] if found is not None and isinstance(found[1], SLOT_TYPES) else None
+        if not tx.effects.is_deleted(self, name) and (slot is not None and self.value is not None or name in self.own()):
             self.plain_attr(tx, name).realize()  # guards that it is there
             return
-        if self.source is not None and not slot and hasattr(self.value, "__dict__") and name not in self.own():
+        if self.source is not None and slot is None and hasattr(self.value, "__dict__") and name not in self.own():
             tx.guard(self.source, "no_dict_attr", name)
-        if slot and self.source is not None and EmptySlot(found[1])(self.value):
-            tx.guard(self.source, "predicate", EmptySlot(found[1]))
-        if slot:
-            self.refuse_slot(tx, found[1].__delete__)
+        if slot is not None and self.source is not None and EmptySlot(slot)(self.value):
+            tx.guard(self.source, "predicate", EmptySlot(slot))
+        if slot is not None:
+            self.refuse_slot(tx, slot.__delete__)
         self.refuse(tx, name)
 
     # -- operators and protocols -----------------------------------------------------------------------------------
@@ -336,10 +347,10 @@ class UserObjectVariable(Variable):
         return self.default_equality(tx, op, other)
 
     def default_equality(self, tx, op, other):
-        if op in (operator.eq, operator.ne) and lookup(self.cls, "__eq__")[0] is object:
+        if op in (operator.eq, operator.ne) and defined(self.cls, "__eq__")[0] is object:
             return tx.constant((self is other) == (op is operator.eq))
-        own = lookup(self.cls, "__eq__")
-        if op is operator.ne and isinstance(own[1], types.FunctionType) and lookup(self.cls, "__ne__")[0] is object:
+        own = defined(self.cls, "__eq__")
+        if op is operator.ne and isinstance(own[1], types.FunctionType) and defined(self.cls, "__ne__")[0] is object:
             equal = tx.call(bind(tx, own, self, "__eq__"), [other], {})  # what object.__ne__ does
             return None if is_not_implemented(equal) else tx.constant(not tx.truth(equal))
         return None
@@ -544,16 +555,16 @@ def python_method(cls, name) -> bool:
 
 def make_plainly(tx, cls, args, kwargs):
     """type.__call__: `__new__`, then `__init__` of what it made."""
-    init = lookup(cls, "__init__")
+    init = defined(cls, "__init__")
     if python_method(cls, "__new__") and cls.__new__ not in tx.OPEN_NEW:
-        home, raw = lookup(cls, "__new__")
+        home, raw = defined(cls, "__new__")
         maker = tx.wrap_pinned(raw.__func__ if isinstance(raw, staticmethod) else raw, "__new__")
         made = tx.call(maker, [tx.wrap_type(cls), *args], kwargs)
         if issubclass(made.python_type(), cls) and init[0] is not object:
             tx.call(bind(tx, init, made, "__init__"), args, kwargs)
         return made
     made = tx.object_variable(cls)
-    plain = lookup(cls, "__new__")[0] in (object, types.SimpleNamespace) or cls.__new__ in tx.OPEN_NEW
+    plain = defined(cls, "__new__")[0] in (object, types.SimpleNamespace) or cls.__new__ in tx.OPEN_NEW
     if not plain and made.content is None:
         raise unsupported("call", f"making a {cls.__name__}, whose class has its own __new__ or metaclass call")
     if cls.__flags__ & inspect.TPFLAGS_IS_ABSTRACT:
@@ -563,7 +574,7 @@ def make_plainly(tx, cls, args, kwargs):
         for name, value in kwargs.items():
             tx.effects.store_attr(made, name, value)
         return made
-    init = lookup(cls, "__init__")
+    init = defined(cls, "__init__")
     if init[0] is not object:
         tx.call(bind(tx, init, made, "__init__"), args, kwargs)
     elif args or kwargs:
@@ -598,7 +609,7 @@ def bind(tx, found, owner, name):
 
 
 def through_descriptor(tx, raw, source, owner, cls):
-    getter = lookup(type(raw), "__get__")
+    getter = defined(type(raw), "__get__")
     if not isinstance(getter[1], types.FunctionType):
         raise unsupported("attribute", f"descriptor {type(raw).__name__}")
     return tx.call(bind(tx, getter, tx.wrap(raw, source), "__get__"), [owner, cls], {})
@@ -615,9 +626,9 @@ def bind_to_class(tx, found, cls, name):
         and cls.source is not None
         and cls.source.of_frame
     )
-    source = DictAttr(cls.source if own else Pinned(home, home.__qualname__), name)
+    source = DictAttr(cls.known_source if own else Pinned(home, home.__qualname__), name)
     if isinstance(raw, staticmethod) and own:  # `lookups` guards it
-        return tx.wrap(raw.__func__, Attr(cls.source, name))
+        return tx.wrap(raw.__func__, Attr(cls.known_source, name))
     if isinstance(raw, staticmethod):
         tx.guard_identity(source, raw)
         return tx.wrap_pinned(raw.__func__, name)
@@ -643,7 +654,7 @@ OF_OBJECTS = ("__getattribute__", "__setattr__", "__delattr__")
 class SlotMethod(Variable):
     """A method of a builtin class (object.__setattr__, dict.update, ...), bound to `owner` or not."""
 
-    through = None  # the super() that it was looked up in
+    through: Variable | None = None  # the super() that it was looked up in
 
     def __init__(self, home, raw, owner, name):
         super().__init__()

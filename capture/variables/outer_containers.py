@@ -9,9 +9,11 @@ and its contents are known from then on.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
+from typing import Any
 
 from ..guards.growth import Shorter, stands
-from ..guards.source import ItemPast, Keyed, Length, Pinned, item
+from ..guards.source import ItemPast, Keyed, Length, Pinned, Source, item
 from .base import Lazy, Variable
 from .constant import SymVariable, TextVariable, is_open_text, rely_on
 from .container_base import ContainerVariable
@@ -27,10 +29,16 @@ class OutsideVariable(ContainerVariable):
     be written again instead."""
 
     own_length = False  # whether `__len__` of its class is written in Python
+    base: Any  # what came from outside
+    known: Any  # the contents once it is open, else None
+    steps: list[tuple[str, tuple]] | None
 
-    def begin(self, tx, source):
+    def begin(self, tx: Any, source: Source | None) -> None:
         ContainerVariable.__init__(self, source)
         self.tx, self.steps, self.stored_at, self.size = tx, [], {}, None
+
+    def open(self) -> None:
+        raise NotImplementedError
 
     def changed(self, tx):
         self.steps = None
@@ -69,11 +77,12 @@ class OutsideVariable(ContainerVariable):
         elif steps is not None:
             places[stand] = len(steps) - 1
 
-    def base_length(self, tx):
+    def base_length(self, tx: Any) -> Any:
         """The length that it came with: a number that is guarded, or a symbol if it was seen to change."""
         if self.size is None:
-            place, now = Length(self.source), len(self.base)
-            self.size = tx.symbolic_int(now, place) if self.source is not None and tx.has_changed(place) else now
+            now = self.size = len(self.base)
+            if self.source is not None and tx.has_changed(place := Length(self.source)):
+                self.size = tx.symbolic_int(now, place)
             if type(self.size) is int and self.source is not None:
                 tx.guard(self.source, "len", now)
         return self.size
@@ -92,14 +101,14 @@ class OutsideList(OutsideVariable, ListVariable):
     """Closed, it is `front`, the members of `base` without `cut_front` and `cut_back` of them, and `back`. `stores`: what was
     stored in the base, by index as the program counted, all from one end; `moving`: under symbolic indices."""
 
-    def __init__(self, tx, real, source, cls=list, maxlen=None):
+    def __init__(self, tx: Any, real: Iterable, source: Source | None, cls: type = list, maxlen: int | None = None):
         self.begin(tx, source)
         self.base, self.cls, self.maxlen, self.known = tuple(real), cls, maxlen, None
         self.front, self.back, self.stores, self.found, self.moving = [], [], {}, {}, []
         self.cut_front = self.cut_back = 0
 
     @property
-    def items(self):
+    def items(self) -> Any:
         if self.known is None:
             self.open()
         return self.known
@@ -110,10 +119,9 @@ class OutsideList(OutsideVariable, ListVariable):
 
     def open(self):
         size = len(self.base)
-        filling = self.maxlen is not None and size < self.maxlen
-        if self.maxlen is None or filling:
-            until = Shorter(self.maxlen) if filling else None
-            self.tx.watch.relies(self.source, self.source.name(), size, grows=True, until=until)
+        if self.maxlen is None or size < self.maxlen:
+            until = None if self.maxlen is None else Shorter(self.maxlen)
+            self.tx.watch.relies(self.source, self.known_source.name(), size, grows=True, until=until)
         self.tx.guard(self.source, "len", size)
         middle = [self.stored(i) or self.stored(i - size) or self.member(i, size) for i in range(size)]
         self.known = self.front + middle[self.cut_front : size - self.cut_back] + self.back
@@ -128,7 +136,7 @@ class OutsideList(OutsideVariable, ListVariable):
         """One of the base; the one seen from the other end, if that was looked at."""
         at = index - size if index not in self.found and index - size in self.found else index
         if at not in self.found:
-            self.found[at] = Lazy(self.tx, self.base[at], item(self.source, at))
+            self.found[at] = Lazy(self.tx, self.base[at], item(self.known_source, at))
         return self.found[at]
 
     def closed(self) -> bool:
@@ -166,7 +174,7 @@ class OutsideList(OutsideVariable, ListVariable):
         if table is not self.stores:
             table[at] = table[at].realize()
             return table[at]
-        tx.guard(item(self.source, at), "there")
+        tx.guard(item(self.known_source, at), "there")
         return (self.stored(at) or self.member(at)).realize()
 
     def get_item(self, tx, key):
@@ -198,7 +206,7 @@ class OutsideList(OutsideVariable, ListVariable):
         """A slice from the end that reaches before the first member: a list that grows will be long enough."""
         more = len(self.front) + len(self.back) - self.cut_front - self.cut_back
         if self.cls is list and self.maxlen is None and len(self.base) + more < count:
-            tx.watch.relies(self.source, self.source.name(), len(self.base), grows=True, until=Shorter(count - more))
+            tx.watch.relies(self.source, self.known_source.name(), len(self.base), grows=True, until=Shorter(count - more))
 
     def length(self, tx):
         if self.known is not None or self.own_length:
@@ -243,7 +251,7 @@ class OutsideList(OutsideVariable, ListVariable):
             return
         table, at = place
         if table is self.stores:
-            tx.guard(item(self.source, at), "there")
+            tx.guard(item(self.known_source, at), "there")
         self.noted_store(tx, lambda: table.__setitem__(at, value), index, key, value)
 
     def set_slice(self, tx, key, value):
@@ -361,7 +369,7 @@ class OutsideKeys(OutsideVariable):
             return isinstance(key, TensorVariable)
         return by_identity(getattr(key, "outside", None)) and not kinds(key.key()) & IDENTITY
 
-    def lately(self, tx, key):
+    def lately(self, tx: Any, key: Any) -> tuple:
         """(value,) of the last change under the key: None for one taken out; () where there was none."""
         for other, value in reversed(self.recent):
             if same_key(tx, key, other):
@@ -424,8 +432,9 @@ def same_key(tx, a, b) -> bool:
     if isinstance(a, TupleVariable) and isinstance(b, TupleVariable) and (is_symbolic(a) or is_symbolic(b)):
         pairs = zip(a.unpack(tx), b.unpack(tx))
         return len(a.items) == len(b.items) and all(same_key(tx, x, y) for x, y in pairs)
-    if isinstance(a, TextVariable) or isinstance(b, TextVariable):
-        told = a.compared(b) if isinstance(a, TextVariable) else b.compared(a)
+    text, other = (a, b) if isinstance(a, TextVariable) else (b, a)
+    if isinstance(text, TextVariable):
+        told = text.compared(other)
         if told is not None:
             return told
     if isinstance(a, SymVariable) and isinstance(b, SymVariable) or is_symbolic(a) != is_symbolic(b) and number_beside(a, b):
@@ -467,7 +476,7 @@ class OutsideDict(OutsideKeys, DictVariable):
         self.found: dict = {}  # key -> Lazy, of single look-ups
 
     @property
-    def entries(self):
+    def entries(self) -> Any:
         if self.known is None:
             self.open()
         return self.known
@@ -499,12 +508,12 @@ class OutsideDict(OutsideKeys, DictVariable):
             self.found[stand] = Lazy(self.tx, self.base[key], source or self.item(key))
         return self.found[stand]
 
-    past = None  # the builtin base whose items are read, where the class of the dict has a method of its own
+    past: type | None = None  # the builtin base whose items are read, where the class of the dict has a method of its own
 
     def item(self, key):
         if self.past is not None:
-            return ItemPast(self.source, key, self.past)
-        return Keyed(self.source, key, pinned_key(key)) if by_identity(key) else item(self.source, key)
+            return ItemPast(self.known_source, key, self.past)
+        return Keyed(self.known_source, key, pinned_key(key)) if by_identity(key) else item(self.known_source, key)
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -538,7 +547,7 @@ class OutsideDict(OutsideKeys, DictVariable):
     def value_of(self, key):
         if key.is_constant():
             return self.value_at(key.plain()).realize()
-        return self.value_at(key.outside, Keyed(self.source, key.outside, key.source)).realize()
+        return self.value_at(key.outside, Keyed(self.known_source, key.outside, key.source)).realize()
 
     def method_get(self, tx, key, default=None):
         if not self.is_simple(key):
@@ -623,7 +632,7 @@ class OutsideSet(OutsideKeys, SetVariable):
         self.cls, self.key_variable, self.order, self.untouched = type(real), key_variable, list(real), True
 
     @property
-    def members(self):
+    def members(self) -> Any:
         if self.known is None:
             self.open()
         return self.known
@@ -633,7 +642,7 @@ class OutsideSet(OutsideKeys, SetVariable):
         self.known = members
 
     @property
-    def table(self):
+    def table(self) -> Any:
         self.opened()
         return self.stands
 
@@ -691,7 +700,7 @@ class OutsideSet(OutsideKeys, SetVariable):
         for other in others:
             written = other.written_members() if isinstance(other, OutsideSet) and self.known is None else None
             if written is not None and all(map(self.is_simple, written)):
-                self.noted(tx, lambda: self.recent.extend((m, m) for m in written), "update", other)  # noqa: B023
+                self.noted(tx, lambda written=written: self.recent.extend((m, m) for m in written), "update", other)
             else:
                 for member in tx.unpack(other):
                     self.method_add(tx, member)

@@ -7,9 +7,10 @@ A name of a module is stored in three spellings: the `global` statement, an attr
 from __future__ import annotations
 
 import types
+from typing import Any
 
 from ..breaks import unsupported
-from ..guards.source import DictAttr, Pinned, item
+from ..guards.source import DictAttr, Pinned, Source, item
 from .base import DELETED, Lazy, Variable
 from .container_base import ContainerVariable
 from .dicts import DictVariable
@@ -98,7 +99,9 @@ class NamespaceDict(DictVariable):
     """The dictionary of a module, or globals of code that belongs to none: a name that is looked up is guarded alone, other
     questions read all of them."""
 
-    def __init__(self, tx, value, source):
+    source: Source
+
+    def __init__(self, tx: Any, value: dict, source: Source):
         ContainerVariable.__init__(self, source)
         self.tx, self.value, self.outside_entries = tx, value, None
         self.cls, self.factory = dict, None

@@ -5,8 +5,11 @@ from __future__ import annotations
 import collections
 import operator
 import types
+from typing import Any
+from collections.abc import Iterable
 
 from ..breaks import unsupported
+from ..guards.source import Source
 from .base import Variable
 from .constant import answered, PlainMethod
 from .container_base import ContainerVariable
@@ -40,9 +43,9 @@ class SliceVariable(ContainerVariable):
 class SequenceVariable(ContainerVariable):
     """What tuples and lists share."""
 
-    cls = tuple
+    cls: Any = tuple
 
-    def __init__(self, items, source=None, cls=None):
+    def __init__(self, items: Iterable, source: Source | None = None, cls: type | None = None):
         super().__init__(source)
         self.items = list(items)
         self.cls = cls or self.cls
@@ -75,7 +78,8 @@ class SequenceVariable(ContainerVariable):
     def takes_slices(self, tx) -> None:
         """A deque has none, and raises its error."""
         if self.cls is collections.deque:
-            tx.run(lambda: collections.deque()[:])
+            deque: Any = collections.deque()
+            tx.run(lambda: deque[:])
 
     @staticmethod
     def indices(key):
@@ -141,8 +145,6 @@ class SequenceVariable(ContainerVariable):
 
 class TupleVariable(SequenceVariable):
     """A tuple, a Size, or a named tuple, whose class may have methods in the place of tuple's."""
-
-    cls = tuple
 
     # -- what the program's own class says ---------------------------------------------------------------------------
 
@@ -268,7 +270,7 @@ class ListVariable(SequenceVariable):
     """A list or a deque, which may have a greatest length."""
 
     cls = list
-    maxlen = None
+    maxlen: int | None = None
 
     def plain(self):
         return self.cls([self.at(i).plain() for i in range(len(self.items))])
@@ -367,7 +369,8 @@ class ListVariable(SequenceVariable):
 
     def method_pop(self, tx, index=None):
         if self.cls is collections.deque and index is not None:
-            tx.run(lambda: collections.deque().pop(0))  # raises
+            deque: Any = collections.deque()
+            tx.run(lambda: deque.pop(0))  # raises
         return self.taken(tx, -1 if index is None else tx.index(index))
 
     def taken(self, tx, at):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 
 from ..breaks import unsupported
+from ..guards.source import Source
 from .container_base import ContainerVariable
 from .object_id import IDENTITY, kinds_of, refuse_mixed, stand_in
 from .iterators import FixedIterator
@@ -54,7 +56,7 @@ class SetVariable(ContainerVariable):
     COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
     INPLACE = {operator.iand: operator.and_, operator.ior: operator.or_, operator.isub: operator.sub, operator.ixor: operator.xor}
 
-    def __init__(self, members, source=None, cls=set, order=()):
+    def __init__(self, members: Iterable, source: Source | None = None, cls: type = set, order: Iterable = ()):
         super().__init__(source)
         self.members = {member.key(): member for member in members}
         self.table = set()  # a real set of the stand-ins: it has the order of iteration

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ...eager.autograd import tensor_backward
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
 from ..shapes.symbolic_shapes import hint_of
-from ..guards.source import Attr, DictAttr, Slot
+from ..guards.source import Attr, DictAttr, Slot, Source
+from ..guards.tensor_facts import TensorFacts
 from .base import Variable
 from .constant import PlainMethod
 
@@ -32,7 +34,7 @@ MOST_NUMBERS = 8
 
 def numbers_of(fake):
     """tolist() of a few numbers."""
-    hints = [hint_of(n) for n in fake.shape]
+    hints: list[Any] = [hint_of(n) for n in fake.shape]
     if None in hints or math.prod(hints) > MOST_NUMBERS:
         return fake.tolist()  # raises
     return [numbers_of(row) for row in fake.unbind(0)] if fake.ndim else fake.item()
@@ -42,9 +44,9 @@ class TensorVariable(Variable):
     """`fake` stands for the tensor; `cls` is the real class (Tensor, Parameter); `real` the input it was made from, `facts` what
     its guard says."""
 
-    facts = None
+    facts: TensorFacts | None = None
 
-    def __init__(self, fake, source=None, cls=None, real=None):
+    def __init__(self, fake: Any, source: Source | None = None, cls: type | None = None, real: Any = None):
         super().__init__(source)
         self.fake, self.real = fake, real
         self.cls = cls or type(fake)
@@ -80,7 +82,7 @@ class TensorVariable(Variable):
         if name in _READS or name in _AUTOGRAD:
             return PlainMethod(self, name)
         if self.real is not None and name in getattr(self.real, "__dict__", {}):
-            return tx.wrap(self.real.__dict__[name], DictAttr(self.source, name))
+            return tx.wrap(self.real.__dict__[name], DictAttr(self.known_source, name))
         if name in ("grad", "_grad"):
             return self.gradient(tx)
         if name == "data":
@@ -104,7 +106,7 @@ class TensorVariable(Variable):
             self.facts.no_gradient = True
             return tx.constant(None)
         plain = type(self.real).grad is Tensor.grad
-        return tx.wrap(self.real.grad, Slot(self.source, "grad", "_grad") if plain else Attr(self.source, "grad"))
+        return tx.wrap(self.real.grad, Slot(self.known_source, "grad", "_grad") if plain else Attr(self.known_source, "grad"))
 
     def data(self, tx):
         """The same memory without history, and without a part in its versions: one that is written or leaves the trace is

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import types
+from typing import Any
 
 from ..breaks import unsupported
 from ..guards.source import Attr
@@ -29,9 +30,10 @@ def is_free(lock) -> bool:
     return True
 
 
-def is_held(lock) -> bool:
+def is_held(lock: Any) -> bool:
     """Guard: giving it back is no error."""
-    return lock._is_owned() if isinstance(lock, LOCKS[1]) else lock.locked()
+    own: Any = lock
+    return own._is_owned() if isinstance(lock, LOCKS[1]) else lock.locked()
 
 
 class LockVariable(Variable):
@@ -84,7 +86,9 @@ def waits(args) -> bool:
 class LocalVariable(UserObjectVariable):
     """A `threading.local`: its attributes are those of the thread that runs."""
 
-    has_own_setattr = False
+    @property
+    def has_own_setattr(self) -> bool:
+        return False
 
     def get_attr(self, tx, name):
         stored = tx.effects.stored(self, name)
@@ -94,7 +98,7 @@ class LocalVariable(UserObjectVariable):
         if name == "__dict__" or found is not None and is_data_descriptor(found[1]) and name != "__class__":
             raise unsupported("attribute", f"{name!r} of {self}, which each thread has of its own")
         if name in self.own() and not tx.effects.is_deleted(self, name):
-            return tx.wrap(self.own()[name], Attr(self.source, name))
+            return tx.wrap(self.own()[name], Attr(self.known_source, name))
         if name not in self.own():
             tx.guard(self.source, "predicate", Lacks(name))
         if found is not None:

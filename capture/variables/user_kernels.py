@@ -27,7 +27,7 @@ class KernelVariable(Variable):
     def __init__(self, value: Any, source=None):
         super().__init__(source)
         self.value = value
-        self.kernel = value.kernel if isinstance(value, WrappedKernel) else value
+        self.kernel = value.kernel if issubclass(type(value), WrappedKernel) else value
 
     def python_type(self):
         return type(self.value)

@@ -13,7 +13,7 @@ import operator
 from ..breaks import unsupported
 from .builtins import handles
 from .dicts import DictVariable
-from .objects import UserObjectVariable, lookup, python_method
+from .objects import UserObjectVariable, defined, python_method
 from .outer_containers import OutsideDict, OutsideList
 from .sequences import ListVariable
 
@@ -25,7 +25,7 @@ def base_of(cls) -> type | None:
     base = next((b for b in cls.__mro__ if b in BASES), None)
     if base is None or cls is base or not cls.__flags__ & HEAP_TYPE:
         return None
-    return base if lookup(cls, "__new__")[0] in (base, dict, *OPEN) or python_method(cls, "__new__") else None
+    return base if defined(cls, "__new__")[0] in (base, dict, *OPEN) or python_method(cls, "__new__") else None
 
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
@@ -79,7 +79,7 @@ class DerivedVariable(UserObjectVariable):
         return self if made is self.content else made
 
     def key(self):
-        if lookup(self.cls, "__hash__")[1] is None:
+        if defined(self.cls, "__hash__")[1] is None:
             raise unsupported("operator", f"{self}, which has no hash, as a dict key")
         return super().key()
 
