@@ -11,7 +11,7 @@ import sys
 import types
 import typing
 from typing import Any, NoReturn
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from ...eager.amp.autocast_mode import autocast
 from ...eager.op.op import Op
@@ -67,27 +67,27 @@ class Semantics(TraceState):
 
     # -- calls and attributes --------------------------------------------------------------------------------------
 
-    def call(self, function: Variable, args: list, kwargs: dict) -> Variable:
+    def call(self, function: Variable, args: Iterable, kwargs: dict) -> Variable:
         return function.realize().call(self, [a.realize() for a in args], {k: v.realize() for k, v in kwargs.items()})
 
-    def inline(self, function, args, kwargs):
+    def inline(self, function: Variable, args: list, kwargs: dict) -> Variable:
         return self.inline_call(self, function, args, kwargs)
 
-    def load_global(self, frame, name: str) -> Variable:
+    def load_global(self, frame: Any, name: str) -> Variable:
         return self.global_of(self, frame, name)
 
-    def refuse_marked(self, function) -> None:
+    def refuse_marked(self, function: Any) -> None:
         """Functions that `disable` marked are not inlined, nor is a debugger."""
         if id(function.code) in state._disabled_codes:
             raise unsupported("disabled", f"{function.name} is disabled")
         if function.globals.get("__name__") in DEBUGGERS:
             self.refuse_debugger(function.name)
 
-    def refuse_debugger(self, name: str):
+    def refuse_debugger(self, name: str) -> NoReturn:
         """What looks at the frame that calls it must find the program's own."""
         raise unsupported("debugger", f"{name}() looks at the frame that calls it", whole_frame=len(self.frames) == 1)
 
-    def load_symbol(self, emit, name: str) -> None:
+    def load_symbol(self, emit: Any, name: str) -> None:
         """Emit the read of a symbol from the first input that shows it."""
         if name in self.tracer.floats:
             self.tracer.floats[name].reconstruct(emit)
@@ -128,13 +128,13 @@ class Semantics(TraceState):
         """A function of `polyfills`, which never changes."""
         return self.wrap_pinned(fn, fn.__name__)
 
-    def relatives(self, method) -> Variable:
+    def relatives(self, method: Any) -> Variable:
         """`cls.__subclasses__()` and `cls.mro()`: a list of what the guard then finds again."""
         found = method()
         self.guard(Pinned(method.__self__, method.__self__.__qualname__), "predicate", Relatives(method.__name__, found))
         return ListVariable([self.wrap_type(cls) for cls in found])
 
-    def handled(self, handler, fn, args, kwargs):
+    def handled(self, handler: Callable, fn: Callable, args: list, kwargs: dict) -> Variable:
         """What a handler makes of a call of `fn` that binds; of another one Python is to say what is wrong with it."""
         if not fits(handler, args, kwargs, fn):
             raise misused(fn)
@@ -170,7 +170,7 @@ class Semantics(TraceState):
             return self.fresh(self.run_variables(cls, args, kwargs))
         return objects.make_object(self, cls, args, kwargs)
 
-    def make_exception(self, cls, args, kwargs):
+    def make_exception(self, cls: type, args: list, kwargs: dict) -> ExceptionVariable:
         made = ExceptionVariable(cls, args)
         init = defined(cls, "__init__")
         if kwargs and not isinstance(init[1], types.FunctionType):
@@ -179,14 +179,14 @@ class Semantics(TraceState):
             self.call(objects.bind(self, init, made, "__init__"), args, kwargs)
         return made
 
-    def make_grad_mode(self, cls, args, kwargs):
+    def make_grad_mode(self, cls: type, args: list, kwargs: dict) -> DecoratedVariable | GradModeVariable:
         """A grad-mode manager; `set_grad_enabled` has switched when it is made, `no_grad(f)` decorates."""
         if args and isinstance(args[0], (UserFunctionVariable, BoundMethodVariable)):
             return DecoratedVariable(self.make_grad_mode(cls, [], {}), args[0])
         manager = self.run_variables(cls, args, kwargs)
         return GradModeVariable(cls, manager.mode, manager.prev, [*args, *kwargs.values()])
 
-    def make_named_tuple(self, cls, args, kwargs):
+    def make_named_tuple(self, cls: Any, args: Any, kwargs: Any) -> Any:
         if own_maker(cls) and isinstance(made_by := defined(cls, "__new__")[1], staticmethod):
             maker = self.wrap_pinned(made_by.__func__, "__new__")
             made = self.call(maker, [self.wrap_type(cls), *args], kwargs)
@@ -214,10 +214,10 @@ class Semantics(TraceState):
                 return None
             raise
 
-    def class_attribute(self, cls, name):
+    def class_attribute(self, cls: type, name: str) -> tuple | None:
         return lookup(cls, name)
 
-    def bind(self, found, owner, name):
+    def bind(self, found: Any, owner: Variable, name: str) -> Variable:
         return objects.bind(self, found, owner, name)
 
     # -- operators -------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class Semantics(TraceState):
         if self.idle > MOST_IDLE:
             raise unsupported("long loop", f"{MOST_IDLE:,} steps without a tensor operation", whole_frame=in_root)
 
-    def members(self, variable: Variable):
+    def members(self, variable: Variable) -> Iterator[Any]:
         """Lazily, so that any() and all() stop where Python stops."""
         iterator = self.iterate(variable)
         while (value := iterator.next(self)) is not None:
@@ -381,22 +381,22 @@ class Relatives:
     def __init__(self, name: str, found: list):
         self.name, self.found = name, found
 
-    def __call__(self, cls) -> bool:
+    def __call__(self, cls: Any) -> bool:
         return getattr(cls, self.name)() == self.found
 
 
 class _Ordered:
     """Sort keys compared as the program compares them."""
 
-    def __init__(self, tx, variable):
+    def __init__(self, tx: Any, variable: Variable):
         self.tx, self.variable = tx, variable
 
-    def __lt__(self, other):
+    def __lt__(self, other: _Ordered) -> bool:
         self.tx.step()
         return self.tx.truth(self.tx.binary(operator.lt, self.variable, other.variable))
 
     @classmethod
-    def order(cls, tx, keys, reverse):
+    def order(cls, tx: Any, keys: list, reverse: bool) -> list:
         """The indices of `keys` in order. Numbers and texts compare by themselves; each other comparison is a step."""
         keys = [key.realize() for key in keys]
         kinds = {type(key.plain()) if key.is_constant() else None for key in keys}

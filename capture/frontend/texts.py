@@ -44,12 +44,12 @@ class Texts(Semantics):
             return self.call(own, [], {}).plain()
         return self.run_variables(lambda value: form(settled(value)), [variable], what="formatting")
 
-    def own_text(self, variable, names):
+    def own_text(self, variable: Variable, names: tuple) -> Variable | None:
         """The method that a named tuple's class has for its text, if the program wrote it."""
         found = (variable.own_method(self, name) for name in names) if isinstance(variable, TupleVariable) else ()
         return next((own for own in found if own is not None), None)
 
-    def text_of_object(self, variable, form, names=("__str__", "__repr__"), args=()):
+    def text_of_object(self, variable: Any, form: Callable, names: tuple = ("__str__", "__repr__"), args: Any = ()) -> Any | str:
         for name in ("__repr__",) if form in (repr, ascii) else names:
             found = lookup(variable.cls, name)
             if found is not None and isinstance(found[1], types.FunctionType):

@@ -51,7 +51,7 @@ class Context(Texts):
     watch: Watch  # what the code relies on, of what changes from call to call
 
     def __init__(
-        self, inline: Callable, load_global: Callable, options, symbolic: dict, assumptions: Assumptions = Assumptions()
+        self, inline: Callable, load_global: Callable, options: Any, symbolic: dict, assumptions: Assumptions = Assumptions()
     ):
         self.guards, self.effects = Guards(), SideEffects(self)
         self.inline_call, self.global_of, self.options, self.symbolic = inline, load_global, options, symbolic
@@ -80,7 +80,7 @@ class Context(Texts):
     # -- where we are ----------------------------------------------------------------------------------------------
 
     @property
-    def frame(self):
+    def frame(self) -> Any:
         return self.frames[-1]
 
     def stack(self) -> tuple:
@@ -92,7 +92,7 @@ class Context(Texts):
     def guard_identity(self, source: Source, value: Any) -> None:
         self.guard(source, "is", value)
 
-    def guard_membership(self, source: Source, number, there: bool) -> bool:
+    def guard_membership(self, source: Source, number: Any, there: bool) -> bool:
         """Whether a symbolic number is among the keys of a container."""
         return self.memberships.setdefault((source, number.expr), (number, there, self.line()))[1]
 
@@ -141,13 +141,13 @@ class Context(Texts):
 
     # -- making variables ------------------------------------------------------------------------------------------
 
-    def tuple(self, items) -> TupleVariable:
+    def tuple(self, items: list) -> TupleVariable:
         return TupleVariable(items)
 
-    def dictionary(self, pairs) -> DictVariable:
+    def dictionary(self, pairs: Any) -> DictVariable:
         return DictVariable(pairs)
 
-    def iterator(self, members) -> FixedIterator:
+    def iterator(self, members: list) -> FixedIterator:
         return FixedIterator(members)
 
     def pinned(self, value: Any, label: str) -> Pinned:
@@ -204,7 +204,7 @@ class Context(Texts):
         """Whether an earlier call of the same code saw another number here."""
         return bool(self.symbolic.get(source.name()))
 
-    def symbolic_int(self, value: int, source: Source):
+    def symbolic_int(self, value: int, source: Source) -> Any:
         return self.tracer.symbolic_int(value, source)
 
     # -- running library code --------------------------------------------------------------------------------------
@@ -258,12 +258,12 @@ class Stack(tuple):
     module, regions = "", ()
 
 
-def has_handler(frames) -> bool:
+def has_handler(frames: list) -> bool:
     """Whether the program catches what is raised where it is now."""
     return any(frame.instr is not None and frame.instr.handler is not None for frame in frames)
 
 
-def user_stack(frames, regions=()) -> Stack:
+def user_stack(frames: list, regions: Any = ()) -> Stack:
     stack = Stack(place for frame in frames if (place := frame.place()) is not None)
     if regions:
         stack.regions = tuple(regions)

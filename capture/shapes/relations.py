@@ -7,7 +7,7 @@ the native evaluator, whose meaning in Python is `run_guard`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...runtime.dataclass import data
@@ -47,7 +47,7 @@ class Relation:
             return self.op, -e if e.terms and e.terms[0][1] < 0 else e
         return ">=", self.rhs - self.lhs - (1 if self.op == "<" else 0)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.lhs} {self.op} {self.rhs}"
 
 
@@ -59,7 +59,7 @@ class Guard:
     stack: tuple = ()
     reason: str = ""
 
-    def __str__(self):
+    def __str__(self) -> str:
         where = f"  # {self.reason}" if self.reason else ""
         return f"{self.relation}{where}"
 
@@ -104,7 +104,7 @@ def _code(e: Expr, order: Mapping[str, int]) -> list[int]:
     return code or [PUSH_CONST, 0]
 
 
-def _atom_code(atom: E.Atom, order) -> list[int]:
+def _atom_code(atom: E.Atom, order: Any) -> list[int]:
     if atom.op == "var":
         if atom.name not in order:
             raise KeyError(f"symbol {atom.name} is not among those the guard can read: {', '.join(order)}")
@@ -119,7 +119,7 @@ def fits(relation: Relation, values: Mapping[str, Any]) -> bool:
     return all(-(2**63) <= n < 2**63 for n in _steps(compile_guard(relation, names), [values[n] for n in names]))
 
 
-def _steps(code: Sequence[int], values: Sequence[int]):
+def _steps(code: Sequence[int], values: Sequence[int]) -> Iterator[Any]:
     """Everything that lies on the stack while the code runs."""
     stack: list[int] = []
     items = iter(code)

@@ -32,7 +32,7 @@ _READS = {
 MOST_NUMBERS = 8
 
 
-def numbers_of(fake):
+def numbers_of(fake: Tensor) -> Any:
     """tolist() of a few numbers."""
     hints: list[Any] = [hint_of(n) for n in fake.shape]
     if None in hints or math.prod(hints) > MOST_NUMBERS:
@@ -51,29 +51,29 @@ class TensorVariable(Variable):
         self.fake, self.real = fake, real
         self.cls = cls or type(fake)
 
-    def python_type(self):
+    def python_type(self) -> type:
         return self.cls
 
-    def plain(self):
+    def plain(self) -> Any:
         return self.fake
 
-    def identity(self):
+    def identity(self) -> Any:
         return self.fake
 
-    def key(self):
+    def key(self) -> Any:
         return ("tensor", id(self.fake))
 
-    def describe(self):
+    def describe(self) -> str:
         return f"tensor {list(self.fake.shape)} {self.fake.dtype}"
 
-    def truth(self, tx):
+    def truth(self, tx: Any) -> bool:
         if self.fake.numel() != 1 and tx.run(lambda: bool(self.fake.numel() != 1)):
             return tx.run(bool, self.fake)
         raise unsupported("branch-on-data", f"Python asks for the truth of {self}, which only the data knows")
 
     # -- attributes ------------------------------------------------------------------------------------------------
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         stored = tx.effects.stored(self, name)
         if stored is not None:
             return stored
@@ -93,13 +93,13 @@ class TensorVariable(Variable):
             raise unsupported("backward", f"{name} of {self}")
         return self.library_attribute(tx, name)
 
-    def library_attribute(self, tx, name):
+    def library_attribute(self, tx: Any, name: str) -> Variable:
         value = tx.run(getattr, self.fake, name)
         if callable(value) and getattr(value, "__self__", None) is self.fake:
             return PlainMethod(self, name)
         return tx.fresh(value)
 
-    def gradient(self, tx):
+    def gradient(self, tx: Any) -> Variable:
         if self.facts is None:
             return tx.constant(None)
         if self.real.grad is None:
@@ -108,7 +108,7 @@ class TensorVariable(Variable):
         plain = type(self.real).grad is Tensor.grad
         return tx.wrap(self.real.grad, Slot(self.known_source, "grad", "_grad") if plain else Attr(self.known_source, "grad"))
 
-    def data(self, tx):
+    def data(self, tx: Any) -> Variable:
         """The same memory without history, and without a part in its versions: one that is written or leaves the trace is
         Python's."""
         if not tx.assumptions.aliases_unseen:
@@ -116,7 +116,7 @@ class TensorVariable(Variable):
         tx.tracer.silent.append(self.fake._storage)
         return tx.fresh(tx.run(type(self.fake).detach, self.fake))
 
-    def set_attr(self, tx, name, value):
+    def set_attr(self, tx: Any, name: str, value: Variable) -> None:
         if name == "requires_grad" and value.realize().is_constant() and self.may_become_leaf(tx):
             self.become_leaf(tx, [value.realize()], {})
             return
@@ -126,7 +126,7 @@ class TensorVariable(Variable):
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         if name == "item" and not (args or kwargs):
             return tx.fresh(tx.run(self.fake.item))
         if name == "tolist" and not (args or kwargs):
@@ -146,38 +146,38 @@ class TensorVariable(Variable):
         method = tx.run(getattr, self.fake, name)
         return tx.fresh(tx.run_variables(method, args, kwargs, what=f"Tensor.{name}"))
 
-    def same_recording(self, tx, name, args, kwargs) -> bool:
+    def same_recording(self, tx: Any, name: str, args: list, kwargs: dict) -> bool:
         """Does this leave the tensor as it is? A tensor from outside is guarded by its requires_grad."""
         wanted = name == "requires_grad_"
         for given in (*args, *kwargs.values()):
             wanted = given.realize().plain() if given.realize().is_constant() else None
         return wanted == self.fake.requires_grad and (self.source is None or wanted or self.fake.is_leaf)
 
-    def may_become_leaf(self, tx) -> bool:
+    def may_become_leaf(self, tx: Any) -> bool:
         """Whether gradients may be asked for at a tensor that the trace made. Nobody outside may see it: then the history
         that begins here is the trace's own affair."""
         return tx.assumptions.leaves_unseen and self.source is None and not self.fake.requires_grad
 
-    def become_leaf(self, tx, args, kwargs):
+    def become_leaf(self, tx: Any, args: list, kwargs: dict) -> TensorVariable:
         tx.run_variables(self.fake.requires_grad_, args, kwargs, what="Tensor.requires_grad_")
         tx.tracer.owned[id(self.fake)] = self.fake
         return self
 
-    def get_item(self, tx, key):
+    def get_item(self, tx: Any, key: Variable) -> Variable:
         return tx.fresh(tx.run_variables(lambda k: self.fake[k], [key], what="indexing"))
 
-    def set_item(self, tx, key, value):
+    def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
         value = tx.settled_number(value)
         tx.run_variables(self.fake.__setitem__, [key, value], what="item assignment")
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Variable:
         return tx.fresh(tx.run(lambda: self.fake.shape[0] if self.fake.dim() else len(self.fake)))
 
-    def iterate(self, tx):
+    def iterate(self, tx: Any) -> Variable:
         return tx.iterator([tx.fresh(row) for row in tx.run(lambda: list(iter(self.fake)))])
 
-    def contains(self, tx, member):
+    def contains(self, tx: Any, member: Variable) -> bool:
         raise unsupported("data-dependent", "`in` on a tensor")
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_output(self.fake)
