@@ -549,7 +549,7 @@ def substitute(e: ExprLike, mapping: Mapping) -> ExprLike:
     return e.substitute(mapping) if isinstance(e, Expr) else e
 
 
-def evaluate(e: ExprLike, env: Mapping[str, object]) -> Any | int:
+def evaluate(e: ExprLike, env: Mapping[str, object]) -> Any:
     return e.evaluate(env) if isinstance(e, Expr) else e
 
 
