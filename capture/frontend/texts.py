@@ -49,7 +49,7 @@ class Texts(Semantics):
         found = (variable.own_method(self, name) for name in names) if isinstance(variable, TupleVariable) else ()
         return next((own for own in found if own is not None), None)
 
-    def text_of_object(self, variable: Any, form: Callable, names: tuple = ("__str__", "__repr__"), args: Any = ()) -> Any | str:
+    def text_of_object(self, variable: Any, form: Callable, names: tuple = ("__str__", "__repr__"), args: Any = ()) -> Any:
         for name in ("__repr__",) if form in (repr, ascii) else names:
             found = lookup(variable.cls, name)
             if found is not None and isinstance(found[1], types.FunctionType):

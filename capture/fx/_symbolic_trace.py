@@ -165,7 +165,7 @@ class Tracer(TracerBase):
             parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {})
         return parameter_proxy_cache[name]
 
-    def create_arg(self, a: Any) -> Node | Any:
+    def create_arg(self, a: Any) -> Any:
         if isinstance(a, Parameter):
             name = next((n for n, p in self.root.named_parameters() if p is a), None)
             if name is None:
@@ -374,7 +374,7 @@ __all__ = [
 class ProxyableClassMeta(type):
     """Classes whose construction with a proxy among the arguments is one node."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any | Proxy:
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         proxy = _find_proxy(args, kwargs)
         return (
             super().__call__(*args, **kwargs) if proxy is None else proxy.tracer.create_proxy("call_function", cls, args, kwargs)

@@ -106,7 +106,7 @@ class _Converter:
         function = getattr(math, getattr(tree.func, "attr", getattr(tree.func, "id", "")))
         return self.graph.call_function(function, tuple([self.tree(a) for a in tree.args]))
 
-    def symbol(self, name: str) -> Node | Any:
+    def symbol(self, name: str) -> Any:
         number, what, dim = self.symbols[name]
         node = self.nodes[self.captured.inputs[number]]
         if what == "value":

@@ -489,7 +489,7 @@ class SymInt(sizes.SymInt):
             return self.env.wrap(self.expr**other) if other >= 0 else float_op(self.env, "pow", self, other)
         return float_op(self.env, "pow", self, other)
 
-    def __rpow__(self, other: Any) -> Any | SymFloat | float:
+    def __rpow__(self, other: Any) -> Any:
         return other ** int(self) if isinstance(other, int) else float_op(self.env, "pow", other, self)
 
     def __divmod__(self, other: int) -> tuple:
