@@ -13,6 +13,7 @@ import functools
 import sys
 import types
 from collections.abc import Iterable
+from typing import Any
 
 from ..eager.nn.modules.module import Module
 from ..eager.optim.optimizer import Optimizer
@@ -57,7 +58,7 @@ class Tries:
         self.total, self.seconds = 0, 0.0
         self.told: set[str] = set()  # lines of the program that a break in a library below them was told for
 
-    def refuses(self, door, code, globals, closure, slots) -> str | None:
+    def refuses(self, door: Any, code: Any, globals: Any, closure: Any, slots: Any) -> str | None:
         """Why this call is left to Python, or None. What it says of a frame, it says of calls that show no tensor."""
         origin = door.__dict__.get("origin", code)
         barren = door.__dict__.get("barren", 0)
@@ -85,7 +86,7 @@ class Tries:
     def exhausted(self) -> bool:
         return self.total >= MOST_OF_PROGRAM or self.seconds > MOST_SECONDS
 
-    def learn(self, door, code, record, seconds: float, doors: Iterable) -> None:
+    def learn(self, door: Any, code: types.CodeType, record: Any, seconds: float, doors: Iterable) -> None:
         """Told of every conversion."""
         origin = door.__dict__.get("origin", code)
         if record.graphs or record.left:
@@ -105,7 +106,7 @@ class Tries:
                 "tensors among their arguments are captured"
             )
 
-    def give_up(self, origin, doors) -> None:
+    def give_up(self, origin: Any, doors: Any) -> None:
         self.given_up[origin] = True
         counters.add("fallbacks", "breaks again and again")
         log.channel("breaks")(
@@ -118,7 +119,7 @@ class Tries:
                 door.plain = "breaks again and again"
 
 
-def leave(door, why: str, slots: dict) -> None:
+def leave(door: Any, why: str, slots: dict) -> None:
     """The door runs plain; a frame that has shown no tensor yet is asked about again when it does."""
     door.clear()
     door.__dict__.pop("barren", None)
@@ -135,11 +136,11 @@ def shows_tensor(slots: dict) -> bool:
     return any(is_tensor(v) or type(v) is tuple and any(map(is_tensor, v)) for v in slots.values())
 
 
-def is_tensor(value) -> bool:
+def is_tensor(value: Any) -> bool:
     return issubclass(type(value), Tensor)
 
 
-def touches_tensors(code, globals: dict, closure: tuple, slots: dict) -> bool:
+def touches_tensors(code: types.CodeType, globals: dict, closure: tuple | None, slots: dict) -> bool:
     """Whether the frame might touch one: so far as its arguments, cells and the globals that it names tell."""
     look = Look()
     named = [globals[name] for name in names_of(code) if name in globals]
@@ -150,13 +151,13 @@ def touches_tensors(code, globals: dict, closure: tuple, slots: dict) -> bool:
     )
 
 
-def names_of(code) -> tuple:
+def names_of(code: types.CodeType) -> tuple:
     """The names that a function, and those inside of it, look up in its module."""
     inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
     return tuple(dict.fromkeys((*code.co_names, *(name for each in inner for name in names_of(each)))))
 
 
-def makes_tensors(value) -> bool:
+def makes_tensors(value: Any) -> bool:
     """The library, its modules, functions and classes, by their names."""
     if isinstance(value, types.ModuleType):
         return vars(value).get("__name__", "").split(".")[0] == PACKAGE
@@ -166,7 +167,7 @@ def makes_tensors(value) -> bool:
     return False
 
 
-def contents(closure) -> list:
+def contents(closure: tuple | None) -> list:
     found = []
     for cell in closure or ():
         try:
@@ -182,7 +183,7 @@ class Look:
     def __init__(self):
         self.seen: dict[int, int] = {}
 
-    def finds(self, value, depth: int) -> bool:
+    def finds(self, value: Any, depth: int) -> bool:
         kind = type(value)
         if issubclass(kind, TENSORS):
             return True
@@ -195,7 +196,7 @@ class Look:
         return parts is None or depth > 0 and any(self.finds(part, depth - 1) for part in parts)
 
 
-def parts_of(value, kind) -> Iterable | None:
+def parts_of(value: Any, kind: Any) -> Iterable | None:
     """What hangs below a value; None where that cannot be seen."""
     if issubclass(kind, CONTAINERS) or issubclass(kind, dict):
         inside = tuple(
@@ -224,11 +225,11 @@ def parts_of(value, kind) -> Iterable | None:
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
-def base_iter(value, kind):
+def base_iter(value: Any, kind: Any) -> Any:
     return next(base for base in CONTAINERS if issubclass(kind, base)).__iter__(value)
 
 
-def first(values) -> tuple:
+def first(values: Any) -> tuple:
     found = []
     for value in values:
         found.append(value)
@@ -237,7 +238,7 @@ def first(values) -> tuple:
     return tuple(found)
 
 
-def own_values(value) -> tuple:
+def own_values(value: Any) -> tuple:
     try:
         own = object.__getattribute__(value, "__dict__")
     except (AttributeError, TypeError):
@@ -253,7 +254,7 @@ def is_library(filename: str) -> bool:
     return state.is_library_file(filename)
 
 
-def line_of_program(stack) -> str | None:
+def line_of_program(stack: Any) -> str | None:
     """`file:line` of the innermost frame that the user wrote: of the traced ones, else of those that are running."""
     for place in reversed(stack or ()):
         if not is_library(place[0]):

@@ -15,7 +15,7 @@ import os
 import sys
 import types
 from typing import Any
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -26,10 +26,13 @@ from ..runtime.errors import CheckFailed
 from ..runtime.identity import WeakIdKeyDictionary
 from . import surroundings
 
+native: Any  # the extension; None on a Python whose frames it does not know: everything runs eagerly
 try:
-    from . import _capture as native
-except ImportError:  # a Python whose frames the extension does not know: everything runs eagerly
+    from . import _capture
+except ImportError:
     native = None
+else:
+    native = _capture
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # The folders of this package, and those of their parts that are written as a user would write them.
@@ -135,7 +138,7 @@ def is_library_file(filename: str) -> bool:
     return "site-packages" in path.split(os.sep) or _file_reason(filename) is not None or path.startswith(USER_LIKE)
 
 
-def uncapturable(code, globals: dict) -> str | None:
+def uncapturable(code: types.CodeType, globals: dict) -> str | None:
     """Why this code is not captured when the hook meets it, or None."""
     if code.co_flags & GENERATOR_FLAGS:
         return "generator"
@@ -169,13 +172,13 @@ class Disabled:
         functools.update_wrapper(self, function)
         self.function, self.reason = function, reason
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs) if native is None else _run_off(self.function, args, kwargs)
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance: Any, owner: Any = None) -> Callable:
         return self if instance is None else functools.partial(self, instance)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<disabled {self.function!r}>"
 
 
@@ -184,7 +187,7 @@ def _run_off(function: Callable, args: tuple, kwargs: dict) -> Any:
     return function(*args, **kwargs) if is_compiling() else native.call("off", None, function, args, kwargs)
 
 
-def disable(function: Callable | None = None, recursive: bool = True, *, reason: str | None = None):
+def disable(function: Callable | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Run a function (or, as `disable()`, the decorated one) plain: itself and, if `recursive`, all that it calls."""
     if function is None:
         return lambda f: disable(f, recursive, reason=reason)
@@ -247,7 +250,7 @@ def mark_static(tensor: Tensor, index: int | list | tuple | None = None) -> None
     _mark(tensor, tuple(range(tensor.dim())) if index is None else index, False)
 
 
-def _mark(tensor: Tensor, index, value) -> None:
+def _mark(tensor: Tensor, index: Any, value: Any) -> None:
     rank = tensor.dim()
     for dim in index if isinstance(index, (list, tuple)) else (index,):
         if not -rank <= dim < rank:
@@ -261,7 +264,7 @@ def marks(tensor: Tensor) -> dict:
 
 
 @contextlib.contextmanager
-def without_native():
+def without_native() -> Iterator[None]:
     """As if the extension were not there; for tests of the plain path."""
     global native
     kept, native = native, None

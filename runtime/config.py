@@ -146,7 +146,7 @@ def _initial(field: Field) -> Any:
 
 def _tell_unknown_variables() -> None:
     """A FLAMBEAU_ variable that sets nothing is most likely a typing error."""
-    known = [field.env for field in FIELDS.values()]
+    known = [field.env for field in FIELDS.values() if field.env is not None]
     for name in sorted(os.environ):
         if name.startswith("FLAMBEAU_") and name not in known:
             import difflib
@@ -170,7 +170,7 @@ class Config:
             self.__getattr__(name)
         object.__setattr__(self, name, value)
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         """Only asked for names that are no settings."""
         raise AttributeError(f"flambeau has no setting {name!r}; settings are: {', '.join(FIELDS)}")
 

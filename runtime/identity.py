@@ -37,8 +37,9 @@ class WeakIdKeyDictionary(MutableMapping):
 
         with self._lock:
             reference, _ = self._kept.get(number, (None, None))
-            alive = reference is not None and reference() is key
-            self._kept[number] = (reference if alive else weakref.ref(key, gone)), value
+            if reference is None or reference() is not key:
+                reference = weakref.ref(key, gone)
+            self._kept[number] = reference, value
 
     def __delitem__(self, key: Any) -> None:
         with self._lock:

@@ -70,7 +70,7 @@ def is_native(calls: tuple) -> bool:
     return all(isinstance(call, Conv) or call.native for call in calls)
 
 
-def along_last(c, region):
+def along_last(c: Any, region: Any) -> Any:
     """The region with elements of its last dim next to each other, copied if need be."""
     return region if region is None or region.strides[-1] == 1 or region.shape[-1] == 1 else c.rows(region)
 

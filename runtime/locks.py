@@ -19,7 +19,7 @@ class Importing:
     """A lock that may be taken again by its thread; held by `with`, Python collects no garbage."""
 
     def __init__(self):
-        self.lock = threading.RLock()
+        self.lock: Any = threading.RLock()
         self.acquire, self.release = self.lock.acquire, self.lock.release
 
     def __enter__(self) -> None:

@@ -7,6 +7,7 @@ a twentieth of what a first small compilation takes.
 from __future__ import annotations
 
 import os
+from typing import Literal, overload
 
 from . import locks
 
@@ -29,7 +30,9 @@ class Process:
     prints; beside it lie its temporary files. With `waits` it reads what `tell` is given."""
 
     def __init__(self, command: list[str], output: str, waits: bool = False):
-        self.command, self.output, self.code, self.pipe = command, output, None, None
+        self.command, self.output = command, output
+        self.code: int | None = None  # its exit status
+        self.pipe: int | None = None
         with locks.importing:  # no child is forked between a pipe and the note of it
             reading = self._begin_pipe() if waits else None
         given = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0) if reading is None else (os.POSIX_SPAWN_DUP2, reading, 0)
@@ -58,6 +61,7 @@ class Process:
 
     def tell(self, text: str) -> None:
         """All that it will read. It may have ended before: its exit status tells."""
+        assert self.pipe is not None, "it was started without `waits`"
         data = memoryview(text.encode())
         try:
             while data:
@@ -74,6 +78,10 @@ class Process:
                 _open.discard(self.pipe)
                 self.pipe = None
 
+    @overload
+    def wait(self, block: Literal[True] = True) -> int: ...
+    @overload
+    def wait(self, block: bool) -> int | None: ...
     def wait(self, block: bool = True) -> int | None:
         """Its exit status, negative for a signal; None where it runs and nobody wants to `block`."""
         if self.code is None:

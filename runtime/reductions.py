@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -81,8 +82,10 @@ def _take(x, dims):
     if x.size < SMALL or x.dtype not in TYPES or not dims:
         return None
     memory = _memory_order(x, dims)
-    pattern = memory and pattern_of(memory[0].shape, memory[1])
-    return (memory[0], pattern, memory[2]) if pattern else None
+    if memory is None:
+        return None
+    pattern = pattern_of(memory[0].shape, memory[1])
+    return (memory[0], pattern, memory[2]) if pattern is not None else None
 
 
 def _launch(name, y, pattern, outs, reals):
@@ -133,7 +136,7 @@ def reduce(name, x, dims, keepdim, divisor=1.0, centre=0.0):
 
 def _columns_of(name, matrix):
     """The reduction of a matrix over its rows."""
-    pattern = pattern_of(matrix.shape, (0,))
+    pattern: Any = pattern_of(matrix.shape, (0,))  # never None: the rows of a matrix have one
     flat = _split_rows(name, matrix, pattern, 1.0)
     if flat is None:
         flat = empty((pattern.results,), matrix.dtype)

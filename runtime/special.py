@@ -54,7 +54,7 @@ def _coefficients(name, function, wide):
         with np.errstate(all="ignore"):
             parts = [np.polynomial.chebyshev.chebinterpolate(f, n) for f, n in _FITS[name](function)]
         if not wide:
-            parts = [c[: np.flatnonzero(abs(c) > _LEAST * abs(c).max())[-1] + 1] for c in parts]
+            parts = [c[: np.flatnonzero(np.abs(c) > _LEAST * np.abs(c).max())[-1] + 1] for c in parts]
         found = _series[name, wide] = np.concatenate(parts), tuple(map(len, parts))
     return found
 

@@ -80,7 +80,8 @@ def _detected_isa() -> str:
 def isa() -> str:
     """The vector instructions to generate for: FLAMBEAU_ISA, else what the processor has."""
     detected, order = _detected_isa(), list(ISA_FLAGS)
-    wanted = _VECTORS_OF.get(config.isa, config.isa)
+    asked: str = config.isa
+    wanted = _VECTORS_OF.get(asked, asked)
     if wanted == "auto" or order.index(wanted) >= order.index(detected):
         return detected if wanted == "auto" else wanted
     _tell_missing_isa(wanted, detected)
@@ -234,6 +235,7 @@ class Building:
         self.finish()
         if self.error is not None:
             raise self.error
+        assert self.found is not None
         return self.found
 
     def finish(self) -> None:
@@ -286,6 +288,7 @@ class Building:
         self._compile()
 
     def _compile(self) -> None:
+        assert self.work is not None
         texts = [_write(self.work, number, text) for number, text in enumerate(self.sources)]
         if len(texts) == 1:
             commands = [[self.program, *self.options, *texts, *LIBRARIES, "-o", f"{self.work}/out.so"]]

@@ -9,13 +9,30 @@ in-place swap: argument count and order, flags, free variables and cells. The st
 COPY_FREE_VARS, MAKE_CELL and RESUME are ordinary instructions: keep them, or let Emitter.prologue write them.
 """
 
+from __future__ import annotations
+
+import types
+from typing import Any
+
 from ...runtime.errors import InternalError
 from . import opcodes
 from .instructions import flow, reindex
 from .units import runs, write
 
 
-def assemble(instrs, like, *, name=None, qualname=None, args=None, locals=(), names=(), cellvars=None, freevars=None, flags=None):
+def assemble(
+    instrs: Any,
+    like: Any,
+    *,
+    name: Any = None,
+    qualname: Any = None,
+    args: Any = None,
+    locals: Any = (),
+    names: Any = (),
+    cellvars: Any = None,
+    freevars: Any = None,
+    flags: Any = None,
+) -> Any:
     """Code object that runs `instrs`, in all else like the code object `like`.
 
     `args`: names of plain positional arguments instead of like's.
@@ -53,7 +70,7 @@ def assemble(instrs, like, *, name=None, qualname=None, args=None, locals=(), na
 class Tables:
     """Numbers constants, names and slots while instructions are lowered."""
 
-    def __init__(self, like, instrs, varnames, cellvars, freevars):
+    def __init__(self, like: types.CodeType, instrs: list, varnames: list, cellvars: Any, freevars: tuple):
         self.consts = list(like.co_consts[:1])  # the first one is the docstring
         self.names, self.varnames, self.nfree = [], varnames, len(freevars)
         self._const_at = {_const_key(value): index for index, value in enumerate(self.consts)}
@@ -68,35 +85,35 @@ class Tables:
         }  # a local before a free variable of its name
         self._deref = {name: index for index, name in enumerate(slots) if name in cellvars or index >= len(slots) - self.nfree}
 
-    def const(self, value):
+    def const(self, value: Any) -> int:
         at = self._const_at.setdefault(_const_key(value), len(self.consts))
         if at == len(self.consts):
             self.consts.append(value)
         return at
 
-    def name(self, name):
+    def name(self, name: str) -> int:
         at = self._name_at.setdefault(name, len(self.names))
         if at == len(self.names):
             self.names.append(name)
         return at
 
-    def fast(self, name):
+    def fast(self, name: str) -> int:
         return self._fast[name]
 
-    def deref(self, name):
+    def deref(self, name: str) -> int:
         if name not in self._deref:
             raise InternalError(f"bytecode: {name!r} is neither a cell nor a free variable of the new code")
         return self._deref[name]
 
 
-def _const_key(value):
+def _const_key(value: Any) -> tuple | int:
     """Equal keys may share a slot: 1, True and 1.0 don't, nor 0.0 and -0.0; other objects go by identity."""
     if type(value) in (int, str, bytes, bool, type(None), type(...)):
         return type(value), value
     return (type(value), repr(value)) if type(value) in (float, complex) else id(value)
 
 
-def _varint(value):
+def _varint(value: int) -> bytes:
     """Six bits a byte, low ones first; bit 6 says that more follow."""
     out = []
     while value > 63:
@@ -105,11 +122,11 @@ def _varint(value):
     return bytes((*out, value))
 
 
-def _signed_varint(value):
+def _signed_varint(value: int) -> bytes:
     return _varint(-value << 1 | 1 if value < 0 else value << 1)
 
 
-def _line_table(positions, places, line):
+def _line_table(positions: list, places: list, line: int) -> bytes:
     """The location table (Objects/locations.md): entries of up to 8 units, lines relative to the entry before.
 
     Not the package's, which (0.19.1) writes columns of 128 and more as bytes that readers of lines take for entries.
@@ -122,10 +139,10 @@ def _line_table(positions, places, line):
     return bytes(out)
 
 
-def _location(position, before, units):
+def _location(position: tuple, before: int, units: int) -> bytes:
     line, end_line, column, end_column = position
 
-    def entry(code, rest):
+    def entry(code: Any, rest: Any) -> Any:
         return bytes((128 | code << 3 | units - 1,)) + rest
 
     if line is None:

@@ -5,9 +5,13 @@ the one that was not asked for longest goes when more than MOST instructions are
 them (`decode` gives a list of one's own).
 """
 
+from __future__ import annotations
+
 import functools
 import threading
 import weakref
+import types
+from typing import Any
 
 from ...runtime import locks
 from . import opcodes
@@ -18,7 +22,7 @@ MOST = 40_000  # instructions; some 10 MB
 OWN = f"{SYNTHETIC}own_"  # how the slot of a comprehension's variable is named that shares its name with a cell
 
 
-def with_own_slots(instrs, code):
+def with_own_slots(instrs: list, code: types.CodeType) -> Any:
     """The variable of an inlined comprehension, where it has the name of a cell, as a local of its own: no slot holds now a cell
     and now a value, which a resume function could not be given. Where a comprehension makes a cell of it too, the slot stays."""
     own = {i.argval for i in instrs if i.op == "LOAD_FAST_AND_CLEAR"}.difference(again_cells(instrs))
@@ -31,7 +35,7 @@ def with_own_slots(instrs, code):
 
 
 class Listing:
-    def __init__(self, code):
+    def __init__(self, code: Any):
         self._code = weakref.ref(code)
         self.instrs: list[Instr] = with_own_slots(decode(code), code)
 
@@ -52,20 +56,20 @@ class Listing:
 class Listings:
     """Listings by the identity of their code: equal code objects may differ in their line tables."""
 
-    def __init__(self, most=MOST):
+    def __init__(self, most: Any = MOST):
         self.kept: dict[int, tuple[weakref.ref, Listing]] = {}  # the one asked for last at the end
         self.size, self.most = 0, most
         self.lock = locks.fresh(threading.RLock)  # a code object may die while it is held
 
-    def __call__(self, code) -> Listing:
+    def __call__(self, code: types.CodeType) -> Listing:
         with self.lock:
-            reference, found = self.kept.get(id(code), (None, None))
-            if reference is not None and reference() is code:
+            known = self.kept.get(id(code))
+            if known is not None and known[0]() is code:
                 self.kept[id(code)] = self.kept.pop(id(code))
-                return found
+                return known[1]
         return self.keep(code, Listing(code))
 
-    def keep(self, code, found: Listing) -> Listing:
+    def keep(self, code: types.CodeType, found: Listing) -> Listing:
         key = id(code)
         with self.lock:
             self.drop(key)
@@ -75,7 +79,7 @@ class Listings:
                 self.drop(next(iter(self.kept)))
         return found
 
-    def drop(self, key, reference=None) -> None:
+    def drop(self, key: int, reference: Any = None) -> None:
         with self.lock:
             kept, found = self.kept.get(key, (None, None))
             if found is not None and reference in (None, kept):

@@ -8,9 +8,12 @@
 Targets are Instr objects, so lists may be cut, copied (`clone`) and joined freely; `assemble` writes any such list.
 """
 
+from __future__ import annotations
+
+import types
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...runtime.errors import InternalError
 from . import opcodes
@@ -20,12 +23,12 @@ from .units import NOWHERE, Position, read
 class Handler(NamedTuple):
     """Where an exception goes: the stack is cut to `depth`; lasti (if so) and exception are pushed; `target` runs."""
 
-    target: "Instr"
+    target: Instr
     depth: int
     lasti: bool
 
     @property
-    def entry_depth(self):
+    def entry_depth(self) -> int:
         """Depth of the stack when `target` runs."""
         return self.depth + self.lasti + 1
 
@@ -35,8 +38,8 @@ class Instr:
     """One normal instruction. `offset` is the byte offset in the code it was read from, -1 if it was written by us."""
 
     op: str
-    argval: object = None
-    target: "Instr | None" = None
+    argval: Any = None
+    target: Instr | None = None
     position: Position = NOWHERE
     handler: Handler | None = None
     offset: int = -1
@@ -44,18 +47,18 @@ class Instr:
     is_jump_target: bool = False
 
     @property
-    def line(self):
+    def line(self) -> int | None:
         return self.position[0]
 
-    def derive(self, op, argval=None, target=None):
+    def derive(self, op: str, argval: str | None = None, target: Any = None) -> Instr:
         """Another instruction at the same source position and under the same handler."""
         return Instr(op, argval, target, self.position, self.handler)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{self.index}: {self.op}{_argument(self)}>"
 
 
-def decode(code) -> list[Instr]:
+def decode(code: types.CodeType) -> list[Instr]:
     """The instructions of `code` in normal form."""
     units, entries = read(code)
     table, instrs, raising = opcodes.CodeNames(code), [], []
@@ -66,7 +69,7 @@ def decode(code) -> list[Instr]:
     return reindex(opcodes.settle_closures(opcodes.normalise_sends(instrs), code))
 
 
-def _append(instrs, raising, op, argval, unit):
+def _append(instrs: list, raising: list, op: str, argval: Any, unit: Any) -> None:
     """`raising` collects the offset of the unit that may raise: what implies a TO_BOOL raises where that stood."""
     raises_at = unit.offset
     if instrs:
@@ -83,11 +86,11 @@ def _append(instrs, raising, op, argval, unit):
     raising.append(raises_at)
 
 
-def _resolve(instrs, raising, entries):
+def _resolve(instrs: list, raising: list, entries: list) -> None:
     """Offsets of jumps and of the exception table become references."""
     offsets = [instr.offset for instr in instrs]
 
-    def at(offset):
+    def at(offset: int) -> Instr:
         return instrs[bisect_left(offsets, offset)]
 
     for instr in instrs:
@@ -99,7 +102,7 @@ def _resolve(instrs, raising, entries):
             instrs[index].handler = handler
 
 
-def reindex(instrs):
+def reindex(instrs: list) -> Any:
     """Number the instructions and mark what is jumped to."""
     for index, instr in enumerate(instrs):
         instr.index, instr.is_jump_target = index, False
@@ -110,7 +113,7 @@ def reindex(instrs):
     return instrs
 
 
-def clone(instrs) -> tuple[list[Instr], dict[Instr, Instr]]:
+def clone(instrs: list) -> tuple[list[Instr], dict[Instr, Instr]]:
     """A copy of the instructions that refers to itself, and the map old -> new. References to others are kept."""
     new = {instr: Instr(instr.op, instr.argval, instr.target, instr.position, instr.handler, instr.offset) for instr in instrs}
     handlers = {}
@@ -124,19 +127,19 @@ def clone(instrs) -> tuple[list[Instr], dict[Instr, Instr]]:
     return reindex(list(new.values())), new
 
 
-def successors(instrs, index) -> list[int]:
+def successors(instrs: list, index: int) -> list[int]:
     """Indices of what may run after an instruction that raises nothing: the next one, then the jump target."""
     instr = instrs[index]
     after = [] if instr.op in opcodes.NO_FALLTHROUGH else [index + 1]
     return after + ([instr.target.index] if instr.target else [])
 
 
-def stack_depths(instrs) -> list[int]:
+def stack_depths(instrs: list) -> list[int]:
     """Depth of the value stack before each instruction, -1 where it can't be reached from the first one."""
     return flow(instrs)[0]
 
 
-def flow(instrs, start=0, depth=0) -> tuple[list[int], int]:
+def flow(instrs: list, start: int = 0, depth: int = 0) -> tuple[list[int], int]:
     """Depths before each instruction when running from `start` at `depth`, and the largest depth met."""
     depths, work, largest = [-1] * len(instrs), [(start, depth)], depth
     while work:
@@ -156,18 +159,18 @@ def flow(instrs, start=0, depth=0) -> tuple[list[int], int]:
     return depths, largest
 
 
-def _agree(instrs, index, known, depth):
+def _agree(instrs: list, index: int, known: int, depth: int) -> None:
     if known != depth:
         raise InternalError(f"bytecode: stack depth {known} or {depth} at\n{text(instrs, index - 5, index + 3, mark=index)}")
 
 
-def _argument(instr):
+def _argument(instr: Instr) -> str:
     if instr.target:
         return f" -> {instr.target.index}"
     return "" if instr.argval is None and instr.op != "LOAD_CONST" else f" {instr.argval!r:.60}"
 
 
-def text(instrs, start=0, stop=None, mark=None) -> str:
+def text(instrs: list, start: int = 0, stop: Any = None, mark: Any = None) -> str:
     """A listing: line, index, op, argument, handler."""
     lines, line = [], None
     for instr in instrs[max(start, 0) : stop]:

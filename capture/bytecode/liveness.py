@@ -9,6 +9,11 @@ instruction under a handler to that handler. Cells are not locals: they are live
 them. Code that can look at its frame (locals(), eval ...) keeps every local alive, super() the first argument.
 """
 
+from __future__ import annotations
+
+import types
+from typing import Any
+
 from . import opcodes
 from .instructions import decode, successors
 
@@ -20,12 +25,12 @@ _READS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELE
 _KILLS = frozenset({"STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 
 
-def is_local(code, name):
+def is_local(code: types.CodeType, name: str) -> bool:
     """Whether fast ops on this name mean a plain local, not the slot of a cell."""
     return name not in code.co_cellvars and (name in code.co_varnames or name not in code.co_freevars)
 
 
-def reads_frame(instrs, code):
+def reads_frame(instrs: list, code: Any) -> bool:
     """Whether the code may look at its own locals by name."""
     found = (
         i.argval in READERS if i.op in ("LOAD_GLOBAL", "LOAD_NAME") else i.argval in READER_ATTRIBUTES
@@ -35,7 +40,7 @@ def reads_frame(instrs, code):
     return READS_FRAME in code.co_names or any(found)
 
 
-def maybe_empty_cells(instrs, code) -> list[frozenset[str]]:
+def maybe_empty_cells(instrs: list, code: Any) -> list[frozenset[str]]:
     """Before each instruction, the function's own cells that may have no content then."""
     own = frozenset(code.co_cellvars)
     if not own:
@@ -60,21 +65,22 @@ def maybe_empty_cells(instrs, code) -> list[frozenset[str]]:
     return [found or frozenset() for found in empty]
 
 
-def _emptied_inside(code) -> frozenset[str]:
+def _emptied_inside(code: types.CodeType) -> frozenset[str]:
     """Names that functions inside this one delete."""
     inner = [const for const in code.co_consts if isinstance(const, type(code))]
-    return frozenset().union(
+    nothing: frozenset[str] = frozenset()
+    return nothing.union(
         *([unit.argval for unit in decode(const) if unit.op == "DELETE_DEREF"] for const in inner), *map(_emptied_inside, inner)
     )
 
 
-def again_cells(instrs) -> list[str]:
+def again_cells(instrs: list) -> list[str]:
     """Names of the cells that an inlined comprehension makes again, once for each."""
     start = next((k for k, instr in enumerate(instrs) if instr.op == "RESUME"), 0)
     return [instr.argval for instr in instrs[start:] if instr.op == "MAKE_CELL"]
 
 
-def implicit_self(code):
+def implicit_self(code: types.CodeType) -> str | None:
     """super() without arguments reads the first argument of the frame (LOAD_SUPER_ATTR too): its name, or None."""
     return code.co_varnames[0] if code.co_argcount and "__class__" in code.co_freevars and "super" in code.co_names else None
 
@@ -82,23 +88,23 @@ def implicit_self(code):
 class Liveness:
     """Live locals before each instruction; unreachable code counts too, which is safe."""
 
-    def __init__(self, instrs, code):
+    def __init__(self, instrs: list, code: Any):
         names = dict.fromkeys((*code.co_varnames, *(i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "fast")))
         self.names = [name for name in names if is_local(code, name)]
         self.all = reads_frame(instrs, code)
-        self._always = frozenset({implicit_self(code)} & set(self.names))
+        self._always = frozenset(set(self.names) & {implicit_self(code)})
         bits = {name: 1 << index for index, name in enumerate(self.names)}
         self._live = self._solve(instrs, bits)
 
-    def before(self, index) -> frozenset[str]:
+    def before(self, index: int) -> frozenset[str]:
         live = self._live[index]
         return self._always.union(
             name for bit, name in enumerate(self.names) if live >> bit & 1 or self.all and name[0] != SYNTHETIC
         )
 
     @staticmethod
-    def _solve(instrs, bits):
-        def mask(instr, ops):
+    def _solve(instrs: list, bits: dict) -> list:
+        def mask(instr: Any, ops: frozenset) -> int:
             return bits.get(instr.argval, 0) if instr.op in ops else 0
 
         steps = [
@@ -123,7 +129,7 @@ class Liveness:
         return live
 
 
-def cells_used(instrs, code) -> frozenset[str]:
+def cells_used(instrs: list, code: types.CodeType) -> frozenset[str]:
     """Cells and free variables that the instructions name (a local and a free variable may share a name)."""
     used = {i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "deref"}
     return frozenset(

@@ -18,11 +18,14 @@ Code units are read and written by the `bytecode` package (units.py). What an ar
 the package's own symbolic form renumbers slots and merges constants that are equal.
 """
 
+from __future__ import annotations
+
 import opcode
 import re
 import sys
+import types
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from ...runtime.errors import InternalError
 from .units import Low
@@ -32,11 +35,11 @@ CLOSE_RETURNS = VERSION >= (3, 13)  # generator.close() gives what the generator
 VERSION_TEXT = f"{VERSION[0]}.{VERSION[1]}"
 SUPPORTED = (3, 11) <= VERSION <= (3, 13)
 NULL_FIRST = VERSION < (3, 13)  # a call pair is (NULL, callable) before 3.13 and (callable, NULL) from then on
-BINARY_SYMBOLS = tuple(symbol for _, symbol in opcode._nb_ops)
+BINARY_SYMBOLS = tuple(symbol for _, symbol in opcode._nb_ops)  # pyright: ignore[reportAttributeAccessIssue] (not told in its stub)
 COMPARE_SYMBOLS = ("<", "<=", "==", "!=", ">", ">=")
 
 
-def call_pair(callable_, null):
+def call_pair(callable_: Any, null: Any) -> tuple:
     """The two slots below the arguments of a call that binds no self, in the order of the running version."""
     return (null, callable_) if NULL_FIRST else (callable_, null)
 
@@ -175,12 +178,14 @@ _COUNTS = {
 }
 
 
-def _normal_ops(table):
+def _normal_ops(table: Any) -> dict:
     """The rows of the table as NormalOps by name."""
     ops = {}
     row = re.compile(r"(\w+) +(\S+) -> (\S+)(?: \| (\d) -> (\d))? +((?:[A-Z_0-9]+ )+) *(.*)")
     for line in table.strip().splitlines():
-        kind, pops, pushes, jump_pops, jump_pushes, names, doc = row.fullmatch(line).groups()
+        found = row.fullmatch(line)
+        assert found is not None, line
+        kind, pops, pushes, jump_pops, jump_pushes, names, doc = found.groups()
         jump = (int(jump_pops), int(jump_pushes)) if jump_pops else None
         for name in names.split():
             ops[name] = NormalOp(kind, _COUNTS.get(pops) or int(pops), _COUNTS.get(pushes) or int(pushes), doc, jump)
@@ -192,7 +197,7 @@ NORMAL_OPS: dict[str, NormalOp] = _normal_ops(_TABLE)
 NO_FALLTHROUGH = frozenset({"JUMP", "JUMP_NO_INTERRUPT", "RETURN_VALUE", "RAISE_VARARGS", "RERAISE"})
 
 
-def effect(op, argval, jump=False):
+def effect(op: str, argval: Any, jump: bool = False) -> tuple:
     """Stack effect of a normal op: (pops, pushes)."""
     form = NORMAL_OPS[op]
     if jump and form.jump:
@@ -207,13 +212,13 @@ def effect(op, argval, jump=False):
 class CodeNames:
     """The tables of a code object that arguments index: constants, names, and slots (locals, cells, free)."""
 
-    def __init__(self, code):
+    def __init__(self, code: Any):
         self.consts, self.names, self.cells = code.co_consts, code.co_names, frozenset(code.co_cellvars)
         self.nlocals = len(code.co_varnames)
         self.slots = slot_names(code.co_varnames, code.co_cellvars, code.co_freevars)
 
 
-def slot_names(varnames, cellvars, freevars):
+def slot_names(varnames: Any, cellvars: tuple, freevars: tuple) -> tuple:
     """Names of a frame's slots in order; a cell that is also a local shares the local's slot.
 
     In a class body a name can be a cell and a free variable at once (nonlocal __class__): the free one is marked.
@@ -222,52 +227,52 @@ def slot_names(varnames, cellvars, freevars):
     return (*varnames, *cells, *(name + " (free)" if name in cellvars else name for name in freevars))
 
 
-def _jump(op, sign=1, skip=0):
+def _jump(op: str, sign: int = 1, skip: int = 0) -> Callable:
     """Lift of a jump: argval is the offset it arrives at; `skip` leaves out loop-end units there."""
     return lambda table, unit: [(op, unit.after + 2 * sign * unit.arg + skip)]
 
 
-def _fast(op):
+def _fast(op: Any) -> Any:
     return lambda table, unit: [(op, table.slots[unit.arg])]
 
 
-def _is(op, argval=None):
+def _is(op: Any, argval: Any = None) -> Any:
     return lambda table, unit: [(op, argval)]
 
 
-def _global(table, unit):
+def _global(table: CodeNames, unit: Any) -> list:
     load = ("LOAD_GLOBAL", table.names[unit.arg >> 1])
     return list(call_pair(load, ("PUSH_NULL", None))) if unit.arg & 1 else [load]
 
 
-def _method_bit(table, unit):
+def _method_bit(table: Any, unit: Any) -> list:
     return [("LOAD_METHOD" if unit.arg & 1 else "LOAD_ATTR", table.names[unit.arg >> 1])]
 
 
-def _super_attr(table, unit):
+def _super_attr(table: Any, unit: Any) -> list:
     shape = SuperShape(table.names[unit.arg >> 2], bool(unit.arg & 2))
     return [("LOAD_SUPER_METHOD" if unit.arg & 1 else "LOAD_SUPER_ATTR", shape)]
 
 
-def _load_fast_or_cell(table, unit):
+def _load_fast_or_cell(table: Any, unit: Any) -> list:
     """3.13 has no LOAD_CLOSURE: it loads the cell with LOAD_FAST."""
     name = table.slots[unit.arg]
     return [("LOAD_CLOSURE" if unit.arg >= table.nlocals or name in table.cells else "LOAD_FAST", name)]
 
 
-def _two_fast(first, second):
-    def lift(table, unit):
+def _two_fast(first: Any, second: Any) -> Any:
+    def lift(table: Any, unit: Any) -> Any:
         ops = (first, unit.arg >> 4), (second, unit.arg & 15)
-        return [pair for op, slot in ops for pair in LIFT.get(op, _fast(op))(table, unit._replace(arg=slot))]
+        return [pair for op, slot in ops for pair in (LIFT.get(op) or _fast(op))(table, unit._replace(arg=slot))]
 
     return lift
 
 
-def _or_pop(op):
+def _or_pop(op: str) -> Callable:
     return lambda table, unit: [("COPY", 1), (op, unit.after + 2 * unit.arg), ("POP_TOP", None)]
 
 
-def _format_value(table, unit):
+def _format_value(table: CodeNames, unit: Any) -> list:
     """3.11 and 3.12 convert after the format spec was computed."""
     convert = [("CONVERT_VALUE", unit.arg & 3)] if unit.arg & 3 else []
     if not unit.arg & 4:
@@ -280,7 +285,7 @@ INTRINSICS_1 = {3: "STOPITERATION_ERROR", 4: "ASYNC_GEN_WRAP", 5: "UNARY_POSITIV
 INTRINSICS_2 = {1: "PREP_RERAISE_STAR"}
 
 
-def _intrinsic(op, known):
+def _intrinsic(op: Any, known: Any) -> Any:
     return lambda table, unit: [(known[unit.arg], None) if unit.arg in known else (op, unit.arg)]
 
 
@@ -353,7 +358,7 @@ _ARGVAL = {
 }
 
 
-def lift(table, unit):
+def lift(table: CodeNames, unit: Any) -> Any:
     """One Unit as (normal op, argval) pairs; a jump's argval is an offset. `merge` completes what needs two units."""
     special = LIFT.get(unit.name)
     if special:
@@ -367,7 +372,7 @@ def lift(table, unit):
 _IMPLIES_TRUTH = {"POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "UNARY_NOT"}
 
 
-def merge(before, op, argval):
+def merge(before: tuple, op: str, argval: Any) -> tuple:
     """Joins what versions spread over two ops. Given the pair before: (drop that one?, the new pair or None)."""
     last, value = before
     if last == "KW_NAMES":
@@ -385,7 +390,7 @@ def merge(before, op, argval):
     return False, (op, argval)
 
 
-def normalise_sends(instrs):
+def normalise_sends(instrs: list) -> Any:
     """3.11's SEND pops its receiver when that returns; give it the END_SEND that later versions write."""
     if VERSION >= (3, 12):
         return instrs
@@ -395,7 +400,7 @@ def normalise_sends(instrs):
     return [new for instr in instrs for new in ((ends[instr], instr) if instr in ends else (instr,))]
 
 
-def settle_closures(instrs, code):
+def settle_closures(instrs: list, code: types.CodeType) -> Any:
     """3.13 reads the cell and, where an inlined comprehension has put its own value into the slot, that value with the same
     LOAD_FAST: a cell is read only to become part of a closure."""
     if VERSION >= (3, 13):
@@ -416,7 +421,7 @@ def settle_closures(instrs, code):
 # ---- normal ops -> code units ----
 
 
-def _plain(op):
+def _plain(op: str) -> Callable:
     kind = NORMAL_OPS[op].kind
     if kind == "none" or kind == "jump":
         return lambda table, argval: [(op, 0)]
@@ -425,15 +430,15 @@ def _plain(op):
     return lambda table, argval: [(op, getattr(table, kind)(argval))]
 
 
-def _as(name, argument):
+def _as(name: str, argument: Callable) -> Callable:
     return lambda table, argval: [(name, argument(table, argval))]
 
 
 COMPARE_MASKS = (2, 10, 8, 7, 4, 12)  # specialised compares test these bits: 1 unordered, 2 less, 4 greater, 8 equal
 
 
-def _compare(as_bool):
-    def lower_compare(table, argval):
+def _compare(as_bool: Any) -> Any:
+    def lower_compare(table: Any, argval: str) -> Any:
         index = COMPARE_SYMBOLS.index(argval)
         if VERSION == (3, 11):
             return [("COMPARE_OP", index)]
@@ -443,7 +448,7 @@ def _compare(as_bool):
     return lower_compare
 
 
-def _call(table, argval):
+def _call(table: Any, argval: CallShape) -> list:
     count, kwnames = argval
     if VERSION >= (3, 13):
         return [("LOAD_CONST", table.const(kwnames)), ("CALL_KW", count)] if kwnames else [("CALL", count)]
@@ -451,15 +456,15 @@ def _call(table, argval):
     return [*names, *([("PRECALL", count)] if VERSION == (3, 11) else []), ("CALL", count)]
 
 
-def _make_function(table, flags):
+def _make_function(table: Any, flags: Any) -> list:
     return [("MAKE_FUNCTION", 0)] + [("SET_FUNCTION_ATTRIBUTE", bit) for bit in (8, 4, 2, 1) if flags & bit]
 
 
-def _missing(table, argval):
+def _missing(table: Any, argval: Any) -> NoReturn:
     raise InternalError(f"bytecode: an op that Python {VERSION_TEXT} has not (argument {argval!r})")
 
 
-def _super(method):
+def _super(method: int) -> Callable:
     return _as("LOAD_SUPER_ATTR", lambda table, shape: table.name(shape.name) << 2 | shape.two_arg << 1 | method)
 
 
@@ -539,8 +544,8 @@ if VERSION >= (3, 13):
         for _second in _IMPLIES_TRUTH:
             FUSE[(_first, _second)] = lambda table, argval, _, write=_write, op=_second: [*write(table, argval), (op, 0)]
 
-    def _two_slots(name):
-        def lower_two(table, first, second):
+    def _two_slots(name: str) -> Any:
+        def lower_two(table: Any, first: Any, second: Any) -> Any:
             slots = table.fast(first), table.fast(second)
             return [(name, slots[0] << 4 | slots[1])] if max(slots) < 16 else None
 
@@ -567,7 +572,7 @@ _OPPOSITE = {
 }
 
 
-def _fused(table, instrs, at, targets):
+def _fused(table: Any, instrs: list, at: int, targets: set) -> tuple | None:
     """(instructions used, code units) for the neighbours that start at `at`, or None."""
     first = instrs[at]
     for ops in _FUSE_BY_FIRST.get(first.op, ()):
@@ -583,7 +588,7 @@ def _fused(table, instrs, at, targets):
     return None
 
 
-def lower(instrs, table):
+def lower(instrs: list, table: Any) -> tuple:
     """Normal instructions as Low units, and where each instruction that may be jumped to starts (Instr -> Low).
 
     `table` numbers constants, names and slots: methods const, name, fast, deref; nfree.
@@ -592,7 +597,7 @@ def lower(instrs, table):
     ends = {instr.target: instr.derive("END_FOR") for instr in instrs if instr.op == "FOR_ITER" and LOOP_END}
     out, start, waiting, at = [], {}, [], 0
 
-    def write(group, pairs, target=None):
+    def write(group: list, pairs: list, target: Any = None) -> None:
         lows = [Low(name, arg, group[min(index, len(group) - 1)]) for index, (name, arg) in enumerate(pairs)]
         if lows and lows[0].name in INLINES_CALLS and group[0].handler:
             if not out or out[-1].instr.handler != group[0].handler:
@@ -618,7 +623,7 @@ def lower(instrs, table):
     return _direct(out, start)
 
 
-def _direct(lows, start):
+def _direct(lows: list, start: dict) -> tuple:
     """Give jumps the names of their direction; a conditional jump that can't go backward is turned round a JUMP."""
     at = {low: index for index, low in enumerate(lows)}
     out = []

@@ -27,9 +27,13 @@ below, lasti if so, exception): the prefix's stack must therefore be exactly the
 coroutines, class and module bodies, the prologue before RESUME.
 """
 
+from __future__ import annotations
+
 import inspect
+import types
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from collections.abc import Callable
 
 from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
@@ -71,7 +75,7 @@ class ResumePoint:
         return self.code.co_freevars
 
 
-def check_splittable(code, instrs):
+def check_splittable(code: types.CodeType, instrs: list) -> None:
     """Raise Unsupported for code that can't be cut anywhere."""
     if code.co_flags & _SUSPENDS:
         raise Unsupported(
@@ -85,11 +89,11 @@ def check_splittable(code, instrs):
         raise Unsupported("opcode", f"in {code.co_qualname} comprehensions use the slot of a cell for different things")
 
 
-def is_resume(code) -> bool:
+def is_resume(code: types.CodeType) -> bool:
     return code.co_qualname.startswith(_RESUME)
 
 
-def first_own(code, instrs) -> int:
+def first_own(code: types.CodeType, instrs: list) -> int:
     """Index of the first instruction that is the program's: after the prologue, and after the stack is there again."""
     start = next(i.index for i in instrs if i.op == "RESUME") + 1
     if is_resume(code):
@@ -97,7 +101,18 @@ def first_own(code, instrs) -> int:
     return start
 
 
-def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None, empty=None, dead=frozenset()) -> ResumePoint:
+def split(
+    code: types.CodeType,
+    index: int,
+    depth: int,
+    nulls: Any = (),
+    unbound: Any = (),
+    *,
+    instrs: list | None = None,
+    live: Liveness | None = None,
+    empty: list | None = None,
+    dead: frozenset = frozenset(),
+) -> ResumePoint:
     """The resume function that runs `code` from instruction `index` on. `instrs`, `live`, `empty`: its Listing's. `dead`: locals
     that are not read again and are passed for their lifetime."""
     instrs = instrs or decode(code)
@@ -139,7 +154,7 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None, e
     return ResumePoint(made, index, depth, frozenset(nulls), arguments, tuple(kept))
 
 
-def _before(instr, write):
+def _before(instr: Any, write: Callable) -> list:
     """The instruction behind what `write(e, instr)` writes, which runs under the same handler."""
     e = Emitter(instr.position)
     with e.at(instr.position, instr.handler):
@@ -149,7 +164,7 @@ def _before(instr, write):
     return [instr, *e.instrs[1:]]
 
 
-def write_check(e, instr):
+def write_check(e: Emitter, instr: Any) -> None:
     """What names an own cell, now a free variable: if it is empty the error must stay that of a local."""
     e.load_const(native.full_cell)
     e.as_callable()
@@ -159,7 +174,7 @@ def write_check(e, instr):
     e.pop()
 
 
-def write_end(e, instr):
+def write_end(e: Emitter, instr: Any) -> None:
     """The exception on top leaves this frame: the frame that raised it, the same call to the program, ends at this line, too."""
     if instr.position[0] is not None:
         e.load_const(native.ended_at)
@@ -170,7 +185,7 @@ def write_end(e, instr):
         e.pop()
 
 
-def _reachable(instrs, index):
+def _reachable(instrs: list, index: int) -> list:
     """Indices of what can run from `index` on, in order."""
     seen, work = set(), [index]
     while work:
@@ -183,33 +198,33 @@ def _reachable(instrs, index):
     return sorted(seen)
 
 
-def _cells(code, rest, unbound, every):
+def _cells(code: types.CodeType, rest: list, unbound: Any, every: bool) -> tuple:
     """Cells that cross: all free variables (super() looks for __class__), and the own cells that the rest names."""
     used = cells_used(rest, code)
     own = [name for name in code.co_cellvars if (name in used or name == implicit_self(code) or every) and name not in unbound]
     return (*own, *(name for name in code.co_freevars if name not in unbound))
 
 
-def _arguments(code, live, unbound, depth, nulls):
+def _arguments(code: types.CodeType, live: frozenset, unbound: frozenset, depth: int, nulls: frozenset) -> tuple:
     names = dict.fromkeys((*code.co_varnames, *sorted(live)))  # a comprehension's own slots have names of ours
     arguments = [Argument("local", name) for name in names if name in live and name not in unbound]
     self_name = implicit_self(code)
-    if self_name in code.co_cellvars and self_name not in unbound:
+    if self_name is not None and self_name in code.co_cellvars and self_name not in unbound:
         arguments.insert(0, Argument("content", self_name))
     return (*arguments, *(Argument("stack", slot) for slot in range(depth) if slot not in nulls))
 
 
-def _locals(code, rest):
+def _locals(code: types.CodeType, rest: list) -> list:
     """Plain locals that the rest names."""
     named = (instr.argval for instr in rest if opcodes.NORMAL_OPS[instr.op].kind == "fast")
     return [name for name in dict.fromkeys(named) if is_local(code, name)]
 
 
-def _parameters(arguments):
+def _parameters(arguments: tuple) -> list:
     """Names for the arguments; a resume function that is cut may have locals of such names already."""
     taken = {argument.key for argument in arguments if argument.kind == "local"}
 
-    def name(argument):
+    def name(argument: Argument) -> str:
         free = f"{SYNTHETIC}{argument.kind}_{argument.key}"
         while free in taken:
             free += "_"
@@ -218,7 +233,7 @@ def _parameters(arguments):
     return [argument.key if argument.kind == "local" else name(argument) for argument in arguments]
 
 
-def _enter(e, parameters, cells, depth):
+def _enter(e: Emitter, parameters: dict, cells: tuple, depth: int) -> None:
     """Cells into their slots, and the stack as it was. `parameters`: Argument -> name."""
     if cells:
         e.emit("COPY_FREE_VARS", len(cells))
@@ -229,7 +244,7 @@ def _enter(e, parameters, cells, depth):
         e.take_fast(name) if name else e.push_null()
 
 
-def write_taken(e):
+def write_taken(e: Emitter) -> None:
     """From here on the frame alone holds its arguments, as in a plain call."""
     e.load_const(native.taken)
     e.as_callable()
@@ -237,12 +252,12 @@ def write_taken(e):
     e.pop()
 
 
-def _qualname(code, instr):
+def _qualname(code: types.CodeType, instr: Any) -> str:
     """<resume NAME at LINE>; the plain name stays the function's, so that tracebacks read as without compilation."""
     return f"{_RESUME}{code.co_name} at {instr.line or code.co_firstlineno}>"
 
 
-def exit_sequence(e, point, load_door):
+def exit_sequence(e: Any, point: Any, load_door: Any) -> Any:
     """Write `return door(*arguments, *cells)`; the stack of point.depth slots lies there, locals and cells too. This frame, which
     a traceback may keep, has none of them then."""
     slots = [e.temp("slot") for _ in range(point.depth)]
@@ -271,7 +286,16 @@ class _State(NamedTuple):
     unbound: frozenset[str]
 
 
-def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None):
+def emit_break(
+    e: Emitter,
+    instrs: list,
+    index: int,
+    depth: int,
+    nulls: frozenset,
+    unbound: frozenset,
+    leave: Callable,
+    before: Callable | None = None,
+) -> None:
     """Write instruction `index` so that Python runs it, then `leave(e, index, depth, nulls, unbound)` for each way on.
 
     The stack before the instruction lies there, exactly as in the original.
@@ -294,7 +318,7 @@ def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None):
             _enter_handler(e, instrs, instr.handler, state, leave)
 
 
-def _run(e, instr, jumped):
+def _run(e: Emitter, instr: Any, jumped: Any) -> None:
     """The instruction itself; what pushes a pair pushes one whose NULL we know the place of."""
     plain = {"LOAD_METHOD": "LOAD_ATTR", "LOAD_SUPER_METHOD": "LOAD_SUPER_ATTR"}.get(instr.op)
     if instr.op == "RERAISE" and not instr.argval:
@@ -304,7 +328,7 @@ def _run(e, instr, jumped):
         e.as_callable()
 
 
-def _enter_handler(e, instrs, handler, state, leave):
+def _enter_handler(e: Emitter, instrs: list, handler: Any, state: _State, leave: Callable) -> None:
     """The stack was cut; lasti, if so, and the exception are on it. Another frame can't use this lasti: it gets 0."""
     last = instrs[handler.target.index :][: len(_RAISES_AGAIN)]
     if handler.lasti and [i.op for i in last] == _RAISES_AGAIN and not any(i.handler for i in last):
@@ -321,7 +345,7 @@ def _enter_handler(e, instrs, handler, state, leave):
     leave(e, handler.target.index, handler.entry_depth, nulls, state.unbound)
 
 
-def _after(instr, state, jump) -> _State:
+def _after(instr: Any, state: _State, jump: bool) -> _State:
     """The frame after an instruction that raised nothing."""
     pops, pushes = opcodes.effect(instr.op, instr.argval, jump)
     depth = state.depth - pops + pushes

@@ -8,9 +8,12 @@ its argument is. Its `ConcreteBytecode` is used and not its `Bytecode`: slots an
 taken over as they are, and constants are told apart by us. It is imported by the first frame that is read or written.
 """
 
+from __future__ import annotations
+
 import opcode
+import types
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Position = tuple[int | None, int | None, int | None, int | None]  # line, end line, column, end column
 NOWHERE: Position = (None, None, None, None)
@@ -41,7 +44,7 @@ class Low:
 
     __slots__ = ("name", "arg", "instr", "target")
 
-    def __init__(self, name, arg, instr, target=None):
+    def __init__(self, name: str, arg: int, instr: Any, target: Any = None):
         self.name, self.arg, self.instr, self.target = name, arg, instr, target
 
 
@@ -53,7 +56,7 @@ class Layout(NamedTuple):
     places: list[int]
 
 
-def read(code) -> tuple[list[Unit], list[Entry]]:
+def read(code: types.CodeType) -> tuple[list[Unit], list[Entry]]:
     """The instructions of a code object, and its exception table in offsets."""
     from bytecode import ConcreteBytecode
 
@@ -80,11 +83,11 @@ def read(code) -> tuple[list[Unit], list[Entry]]:
     return units, entries
 
 
-def _position(location) -> Position:
+def _position(location: Any) -> Position:
     return location.lineno, location.end_lineno, location.col_offset, location.end_col_offset
 
 
-def write(lows, start) -> Layout:
+def write(lows: list, start: dict) -> Layout:
     """The Lows as code and exception table. `start`: Instr -> the Low that a jump or an exception to it arrives at."""
     index = {low: k for k, low in enumerate(lows)}
     instrs = _instructions(lows)
@@ -95,7 +98,7 @@ def write(lows, start) -> Layout:
     return Layout(code, _exception_table(rows) if rows else b"", places)
 
 
-def _instructions(lows):
+def _instructions(lows: list) -> list:
     """The Lows as the package's instructions: a jump has one of its own, equal others share one."""
     from bytecode import ConcreteInstr
     from bytecode.instr import opcode_has_argument
@@ -110,7 +113,7 @@ def _instructions(lows):
     return instrs
 
 
-def _place(instrs, jumps) -> list[int]:
+def _place(instrs: list, jumps: list) -> list[int]:
     """The unit at which each instruction starts, and the end, once jumps ((from, to) by number) have found their length."""
     caches = [instr.use_cache_opcodes() for instr in instrs]
     grown = True
@@ -124,7 +127,7 @@ def _place(instrs, jumps) -> list[int]:
     return places
 
 
-def _exception_table(rows) -> bytes:
+def _exception_table(rows: list) -> bytes:
     """The table of (first unit, last unit, target, depth, lasti). The package writes it into a code object: that of a NOP."""
     from bytecode import ConcreteBytecode, ConcreteInstr
     from bytecode.concrete import ExceptionTableEntry
@@ -133,7 +136,7 @@ def _exception_table(rows) -> bytes:
     return carrier.to_code(stacksize=0, compute_exception_stack_depths=False).co_exceptiontable
 
 
-def runs(values, places):
+def runs(values: list, places: list) -> list:
     """(value, first unit, end unit) for neighbours with the same value."""
     found = []
     for value, first, end in zip(values, places, places[1:]):

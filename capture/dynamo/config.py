@@ -2,10 +2,14 @@
 compiler; others that PyTorch has are remembered and change nothing here; a name that it has not is refused.
 """
 
+from __future__ import annotations
+
 import contextlib
 import difflib
 import sys
 from types import ModuleType, SimpleNamespace
+from collections.abc import Iterator
+from typing import Any
 
 from ...runtime.config import config
 from .config_names import NAMES as REMEMBERED
@@ -26,7 +30,7 @@ _ABSENT = object()
 
 
 @contextlib.contextmanager
-def patch(changes=None, value=None, **named):
+def patch(changes: Any = None, value: Any = None, **named: Any) -> Iterator[None]:
     """Settings for the length of a `with` block or of a decorated function: a name and a value, a dict, or keywords."""
     wanted = {**({changes: value} if isinstance(changes, str) else changes or {}), **named}
     module = sys.modules[__name__]
@@ -41,12 +45,12 @@ def patch(changes=None, value=None, **named):
 
 
 class _Settings(ModuleType):
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name in FORWARDED:
             return getattr(config, FORWARDED[name])
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if name in FORWARDED:
             setattr(config, FORWARDED[name], value)
         elif name.startswith("__") or name in vars(self) or name in REMEMBERED:

@@ -88,7 +88,7 @@ def check_options(options: dict | None) -> tuple:
     return tuple(sorted((options or {}).items()))
 
 
-def make_settings(fullgraph, dynamic, backend, mode, options) -> Settings:
+def make_settings(fullgraph: bool | None, dynamic: Any, backend: Any, mode: str | None, options: dict | None) -> Settings:
     for name, value in (("fullgraph", fullgraph), ("dynamic", dynamic)):
         if value not in (True, False) and not (value is None and name == "dynamic"):
             raise TypeError(f"compile: {name} takes True or False, not {value!r}")
@@ -108,14 +108,14 @@ _living: weakref.WeakSet = weakref.WeakSet()
 listeners: list[Callable] = []  # functions (compiled object, record), told of every conversion
 
 
-def default_converter(*args):
+def default_converter(*args: Any) -> Any:
     """The conversion of frames; imported at the first compilation, not at start-up."""
     with locks.importing:
         from .convert_frame import convert
     return convert(*args)
 
 
-Base = native.Cache if native is not None else object
+Base: Any = getattr(native, "Cache", object)
 
 
 class Compiled(Base):
@@ -133,7 +133,7 @@ class Compiled(Base):
         wrapper = self.wrapper()
         return ([] if wrapper is None else [wrapper]) + self.doors
 
-    def frame(self, code, globals) -> bool:
+    def frame(self, code: types.CodeType, globals: dict) -> bool:
         """Asked by the hook when it first meets a code object: may it be captured?"""
         reason = state.uncapturable(code, globals)
         if reason == "generator" and not state.is_library_file(code.co_filename):
@@ -144,7 +144,7 @@ class Compiled(Base):
         """Told by a door that runs plain because ops mean something else now."""
         counters.add("fallbacks", "called inside a dispatch mode, saved-tensor hooks or anomaly mode")
 
-    def miss(self, door, code, globals, builtins, closure, slots):
+    def miss(self, door: Any, code: types.CodeType, globals: dict, builtins: dict, closure: tuple | None, slots: dict) -> Any:
         """Asked by a door without an entry for a call. Returns the new entry, or None: run plain."""
         surroundings = (slots, globals, builtins, closure)
         if not stance.current.compiles or stance.current.name == "eager_then_compile" and not _seen_before(door, slots):
@@ -165,14 +165,14 @@ class Compiled(Base):
             settings = dataclasses.replace(settings, backend_given=stance.current.backend)
         return self._convert(door, code, surroundings, settings, reasons(failures))
 
-    def _refused(self, door, code, surroundings) -> None:
+    def _refused(self, door: Any, code: types.CodeType, surroundings: tuple) -> None:
         """What the stance says about a call that no entry serves: run plain, or raise."""
         if stance.current.name == "fail_on_recompile":
             failures = [entry.guards.explain(*surroundings) for entry in door.entries]
             raise RecompileError("the stance is 'fail_on_recompile', and " + describe(code, failures))
         counters.add("fallbacks", f"stance {stance.current.name}")
 
-    def _recompile(self, door, code, surroundings, failures: list[list]) -> bool:
+    def _recompile(self, door: Any, code: types.CodeType, surroundings: tuple, failures: list[list]) -> bool:
         """Learn from the entries that failed; False when the door has had enough."""
         learned = _learned(door)
         learn(learned, failures)
@@ -188,7 +188,7 @@ class Compiled(Base):
         log.channel("recompiles")(describe(code, failures))
         return True
 
-    def _convert(self, door, code, surroundings, settings: Settings, failed: list[str]):
+    def _convert(self, door: Any, code: types.CodeType, surroundings: tuple, settings: Settings, failed: list[str]) -> Any:
         record = compile_log.begin(code.co_name)
         record.function, record.door, record.failed = code, door.kind, failed
         start = time.perf_counter()
@@ -215,7 +215,9 @@ class Compiled(Base):
             counters.add("frames")
         return entry
 
-    def _new_entry(self, door, code, surroundings, settings: Settings, record):
+    def _new_entry(
+        self, door: Any, code: types.CodeType, surroundings: tuple, settings: Settings, record: compile_log.CompileRecord
+    ) -> Any:
         slots, globals, builtins, closure = surroundings
         entry = self.converter(code, globals, builtins, closure, slots, settings, self)
         if entry is None:
@@ -230,7 +232,7 @@ class Compiled(Base):
             door.__dict__.setdefault("made_for", []).append(modules_of(slots))
         return other or entry
 
-    def _account(self, code, record, seconds: float) -> None:
+    def _account(self, code: types.CodeType, record: compile_log.CompileRecord, seconds: float) -> None:
         counters.add("compile_seconds", amount=seconds)
         log.channel("perf")(
             f"{code.co_qualname} was compiled in {seconds:.3f} s",
@@ -242,13 +244,13 @@ class Compiled(Base):
         if seconds > config.slow_compile_seconds:
             print(f"flambeau: compiling {code.co_qualname} took {seconds:.1f} s", file=sys.stderr, flush=True)
 
-    def _unsupported(self, reason: Unsupported, settings: Settings):
+    def _unsupported(self, reason: Unsupported, settings: Settings) -> None:
         if settings.fullgraph:
             raise reason
         counters.add("breaks", reason.code)
         log.channel("breaks")(str(reason))
 
-    def _failed(self, error: Exception, code, settings: Settings):
+    def _failed(self, error: Exception, code: types.CodeType, settings: Settings) -> None:
         if settings.fullgraph or config.strict:
             raise error
         counters.add("fallbacks", "internal error")
@@ -279,7 +281,7 @@ def _depth() -> int:
     return depth
 
 
-def _seen_before(door, slots: dict) -> bool:
+def _seen_before(door: Any, slots: dict) -> bool:
     """Whether the door was called before; what differs from that call is learned as changing."""
     seen, now = door.__dict__.get("seen"), shapes_of(slots)
     door.__dict__["seen"] = now
@@ -297,11 +299,11 @@ def same_modules(made_for: dict, slots: dict) -> bool:
     return all(made() is slots.get(name) for name, made in made_for.items())
 
 
-def _learned(door) -> Learned:
+def _learned(door: Any) -> Learned:
     return door.__dict__.setdefault("learned", Learned())
 
 
-def _check_guards(entry, surroundings) -> None:
+def _check_guards(entry: Any, surroundings: tuple) -> None:
     """A guard that does not hold for the very call it was made for is an error of the compiler."""
     failures = entry.guards.explain(*surroundings)
     if failures:
@@ -321,7 +323,7 @@ def compile(
     mode: str | None = None,
     options: dict | None = None,
     disable: bool = False,
-):
+) -> Any:
     """Compile a function, a method, a callable object or a Module; without `f`, a decorator.
 
     `fullgraph`: a graph break is an error. `dynamic`: True makes sizes symbolic from the first call, False never, None
@@ -346,7 +348,7 @@ def compile(
 _kinds: list[tuple[type, Callable]] = []
 
 
-def compiles(kind: type):
+def compiles(kind: type) -> Any:
     """Decorator: the function compiles objects of this class, as (object, settings, converter) -> callable."""
 
     def enter(function: Callable) -> Callable:
@@ -356,7 +358,7 @@ def compiles(kind: type):
     return enter
 
 
-def compile_callable(f: Callable, settings: Settings, converter: Callable = default_converter):
+def compile_callable(f: Callable, settings: Settings, converter: Callable = default_converter) -> Any:
     """`compile` after its arguments were checked; `converter` is the seam where frames become entries."""
     for kind, compile_it in _kinds:
         if isinstance(f, kind):
@@ -380,13 +382,13 @@ def compile_callable(f: Callable, settings: Settings, converter: Callable = defa
 def _call_of(f: Callable) -> Callable:
     """A Python function that calls something that has no bytecode of its own."""
 
-    def call(*args, **kwargs):
+    def call(*args: Any, **kwargs: Any) -> Any:
         return f(*args, **kwargs)
 
     return functools.update_wrapper(call, f) if hasattr(f, "__name__") else call
 
 
-def wrap(function: types.FunctionType, settings: Settings, converter: Callable):
+def wrap(function: types.FunctionType, settings: Settings, converter: Callable) -> Any:
     compiled = Compiled(settings, converter)
     wrapper = native.Wrapper(compiled, function)
     compiled.wrapper = weakref.ref(wrapper)
@@ -438,18 +440,18 @@ def reset() -> None:
 # -- pickling
 
 
-def _rebuild(function: Callable, arguments: dict):
+def _rebuild(function: Callable, arguments: dict) -> Any:
     return compile(function, **arguments)
 
 
-def _is_global(wrapper) -> bool:
+def _is_global(wrapper: Any) -> bool:
     found: Any = sys.modules.get(wrapper.__module__)
     for part in wrapper.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is wrapper
 
 
-def _reduce(wrapper):
+def _reduce(wrapper: Any) -> Any:
     """A wrapper that stands in its module under its own name is pickled as functions are; another is compiled anew."""
     if _is_global(wrapper):
         return wrapper.__qualname__

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...runtime import locks
@@ -78,7 +78,7 @@ def register(name: str, backend: Callable | str, doc: str = "") -> None:
     _backends[name], _docs[name] = backend, doc
 
 
-def register_backend(function: Callable | None = None, name: str | None = None):
+def register_backend(function: Callable | None = None, name: str | None = None) -> Any:
     """Decorator form of `register`; the name defaults to the function's."""
     if function is None:
         return lambda f: register_backend(f, name)
@@ -99,7 +99,7 @@ def get_default_backend() -> str | Callable:
 
 
 @contextlib.contextmanager
-def replaced(name: str, backend: Callable):
+def replaced(name: str, backend: Callable) -> Iterator[None]:
     """Another backend under a known name, inside a `with` block."""
     kept, _backends[name] = _backends[name], backend
     try:
@@ -116,7 +116,7 @@ def list_backends() -> list[str]:
 def _load(name: str, path: str) -> Callable:
     module, _, function = path.partition(":")
     with locks.importing:
-        found = getattr(importlib.import_module(module, __package__.partition(".")[0]), function)
+        found = getattr(importlib.import_module(module, __name__.partition(".")[0]), function)
     _backends[name] = found
     return found
 

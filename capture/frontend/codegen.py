@@ -21,7 +21,7 @@ from ..variables.constant import ConstantVariable
 class Codegen:
     """Writes the part of the new code that follows the graph call; `results` is the local that holds the graph's outputs."""
 
-    def __init__(self, tx, emit: Emitter):
+    def __init__(self, tx: Any, emit: Emitter):
         self.tx, self.emit = tx, emit
         self.results = emit.temp("graph")
         self.outputs: list = []  # fake tensors, in the order of the graph's outputs
@@ -103,7 +103,7 @@ class Codegen:
         self.emit.store_fast(name)
         return name
 
-    def load_many(self, variables) -> None:
+    def load_many(self, variables: Any) -> None:
         for variable in variables:
             self.load(variable)
 
@@ -118,11 +118,11 @@ class Codegen:
             variable.source.reconstruct(self.emit)
             self.store_temp(variable)
 
-    def keep_all(self, variables) -> None:
+    def keep_all(self, variables: Any) -> None:
         for variable in variables:
             self.keep(variable)
 
-    def load_output(self, fake) -> None:
+    def load_output(self, fake: Any) -> None:
         """Push a tensor that the graph computes."""
         index = next((i for i, known in enumerate(self.outputs) if known is fake), None)
         if index is None:
@@ -132,7 +132,7 @@ class Codegen:
         self.emit.load_const(index)
         self.emit.binary_subscr()
 
-    def load_symbolic(self, number) -> None:
+    def load_symbolic(self, number: Any) -> None:
         """Push a number over sizes: a small function of the symbols, which are read from their sources."""
         names = sorted(free_names(number))
         self.load_const(SymbolicNumber(number, tuple(names)))
@@ -155,7 +155,7 @@ class Codegen:
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def load_call(self, fn: Any, args=(), kwargs=None) -> None:
+    def load_call(self, fn: Any, args: Any = (), kwargs: Any = None) -> None:
         """Push fn(*args, **kwargs) for a constant function."""
         self.load_const(fn)
         self.emit.as_callable()
@@ -180,7 +180,7 @@ class Codegen:
         self.load(argument)
         self.emit.call(1)
 
-    def call_method(self, owner: Variable, name: str, args=()) -> None:
+    def call_method(self, owner: Variable, name: str, args: Any = ()) -> None:
         """owner.name(*args), result dropped."""
         self.load(owner)
         self.emit.load_attr(name)
@@ -198,7 +198,7 @@ class Codegen:
         self.emit.store_attr(name)
         self.emit.load_fast(held)
 
-    def fill_cell(self, cell) -> None:
+    def fill_cell(self, cell: Any) -> None:
         """top: a new empty cell that the trace made; gets its content when everything exists."""
         if cell.value is None:
             if cell.argument:
@@ -212,7 +212,7 @@ class Codegen:
             self.write_cell(cell, name)
         self.emit.load_fast(name)
 
-    def write_cell(self, cell, name) -> None:
+    def write_cell(self, cell: Any, name: str) -> None:
         self.load(cell.value)
         self.emit.load_fast(name)
         self.emit.store_attr("cell_contents")
@@ -228,21 +228,21 @@ class Cycle(Unsupported):
 class SymbolicNumber:
     """Evaluates a number over symbols from their values."""
 
-    def __init__(self, number, names: tuple[str, ...]):
+    def __init__(self, number: Any, names: tuple[str, ...]):
         self.number, self.names = number, names
 
-    def __call__(self, *values):
-        values = dict(zip(self.names, values))
+    def __call__(self, *values: Any) -> Any:
+        named = dict(zip(self.names, values))
         if isinstance(self.number, SymBool):
-            return self.number.relation.evaluate(values)
-        found = evaluate_number(self.number, values)
+            return self.number.relation.evaluate(named)
+        found = evaluate_number(self.number, named)
         return found if isinstance(self.number, SymInt) else float(found)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{self.number}>"
 
 
-def free_names(number) -> frozenset:
+def free_names(number: Any) -> frozenset:
     """Names of the symbols in a symbolic number."""
     return (
         number.expr.free_names()

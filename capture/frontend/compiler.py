@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...runtime import locks
 from ...runtime.config import config
 from ...runtime.counters import snapshot as counters
@@ -20,7 +22,7 @@ if config.report:
     report_at_exit.at_exit(config.report)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     """Reports are imported when one is asked for."""
     if name not in ("report", "last_reports"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -30,17 +32,17 @@ def __getattr__(name):
     return globals()[name]
 
 
-def is_exporting():
+def is_exporting() -> bool:
     """Whether a program is being exported: there is no export."""
     return False
 
 
-def assume_constant_result(fn):
+def assume_constant_result(fn: Any) -> Any:
     """Returns the function: what it reads is guarded, so its result holds as long as that."""
     return fn
 
 
-def cudagraph_mark_step_begin():
+def cudagraph_mark_step_begin() -> None:
     """Nothing to mark: what a replay gives has memory of its own, which later replays leave alone."""
 
 

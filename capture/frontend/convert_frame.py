@@ -69,12 +69,14 @@ class Job:
     options: Any
     cache: Any
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.listing = listing(self.code)
         self.instrs = self.listing.instrs
 
 
-def convert(code, globals, builtins, closure, slots, options, cache):
+def convert(
+    code: types.CodeType, globals: dict, builtins: dict, closure: tuple | None, slots: dict, options: Any, cache: Any
+) -> Any:
     """An Entry for this frame, or None: run it plain. Raises Unsupported only under fullgraph."""
     job = Job(code, globals, closure or (), slots, options, cache)
     record = compile_log.current()
@@ -98,12 +100,13 @@ def told(reason: GraphBreak) -> Unsupported:
 # -- tracing ---------------------------------------------------------------------------------------------------------
 
 
-def entry_of(job: Job, record):
+def entry_of(job: Job, record: compile_log.CompileRecord) -> Any:
     """Trace to the end; or to the first break, then again up to there. An assumption that does not hold starts it all again.
 
     A break while the traced program handles an exception is one at the instruction that raised it (`step` of the error).
     """
-    reason, stop, assumptions = None, None, Assumptions()
+    reason: GraphBreak | None = None
+    stop, assumptions = None, Assumptions()
     for _ in range(MAX_RESTARTS):
         trace = Trace(job, stop, reason, assumptions)
         try:
@@ -118,13 +121,13 @@ def entry_of(job: Job, record):
             without_frames(error)
             earlier = error.step
             if job.options.fullgraph or stop is not None and (earlier is None or earlier >= stop):
-                raise RunPlain(located(error, trace) if stop is None else combined(reason, error)) from error
+                raise RunPlain(located(error, trace) if reason is None else combined(reason, error)) from error
             reason = reason or located(error, trace)
             stop = trace.root.step - 1 if earlier is None else earlier
             check_break(job, reason, trace)
         finally:
             trace.forget()
-    raise RunPlain(reason)
+    raise RunPlain(reason or unsupported("resume", f"{MAX_RESTARTS} traces of the frame took for granted what does not hold"))
 
 
 def without_frames(error: BaseException | None) -> None:
@@ -142,13 +145,13 @@ def combined(reason: GraphBreak, error: GraphBreak) -> GraphBreak:
     return made
 
 
-def located(error: GraphBreak, trace) -> GraphBreak:
+def located(error: GraphBreak, trace: Trace) -> GraphBreak:
     """The error with the user's stack where it happened."""
     error.stack = error.stack or trace.failed_at
     return error
 
 
-def check_break(job, reason: GraphBreak, trace) -> None:
+def check_break(job: Any, reason: GraphBreak, trace: Any) -> None:
     try:
         check_splittable(job.code, job.instrs)
     except Unsupported as lack:
@@ -161,6 +164,9 @@ def check_break(job, reason: GraphBreak, trace) -> None:
 
 class Trace:
     """One pass over the frame, and the entry that comes of it."""
+
+    result: Variable | None  # None: it stopped before a break
+    final_grad_mode: bool
 
     def __init__(self, job: Job, stop: int | None, reason: GraphBreak | None, assumptions: Assumptions):
         self.job, self.stop, self.reason = job, stop, reason
@@ -240,7 +246,7 @@ class Trace:
 
     # -- the entry -------------------------------------------------------------------------------------------------
 
-    def finish(self, record):
+    def finish(self, record: compile_log.CompileRecord) -> Any:
         """Graph to callable, guards to tree, state to bytecode."""
         body = Emitter(self.root.instr.position if self.root.instr else NOWHERE)
         gen = Codegen(self.tx, body)
@@ -277,18 +283,18 @@ class Trace:
             fallible=work,
         )
 
-    def untouched(self, record, left: bool = False):
+    def untouched(self, record: compile_log.CompileRecord, left: bool = False) -> Any:
         """Nothing for a graph to do: the original code is the best code."""
         tree, _ = build_tree(self.tx, [])
         self.describe(record, self.job.code)
         return native.Entry(guards=tree, code=self.job.code, breaks=False, fallible=False, left=left)
 
-    def backend_leaves(self, inputs) -> str | None:
+    def backend_leaves(self, inputs: list) -> str | None:
         """Why a backend leaves a whole frame to Python, or None. Its own code is right for every call that the guards accept."""
         ask = self.job.options.backend.leaves
         return ask and ask(self.tx.tracer.graph, [value for _, _, value in inputs], self.job.options.options)
 
-    def left(self, record, why: str):
+    def left(self, record: Any, why: str) -> Any:
         """Compiled code could do nothing but what the frame's own code does."""
         self.tx.tracer.check_marks()
         self.tell_graph(record)
@@ -297,7 +303,7 @@ class Trace:
         record.note(f"left to Python: {why}")
         return self.untouched(record, left=True)
 
-    def tell_graph(self, record) -> None:
+    def tell_graph(self, record: compile_log.CompileRecord) -> None:
         graph = self.tx.tracer.graph
         if config.verify:
             graph.lint()
@@ -306,7 +312,7 @@ class Trace:
             record.text("graph.py", text)
             log.channel("graph")(text)
 
-    def compile_graph(self, record, inputs):
+    def compile_graph(self, record: compile_log.CompileRecord, inputs: list) -> Any:
         graph = self.tx.tracer.graph
         self.tell_graph(record)
         counters.add("graphs")
@@ -322,7 +328,7 @@ class Trace:
         except Unsupported as error:
             raise RunPlain(GraphBreak.of(error)) from error
 
-    def describe(self, record, code) -> None:
+    def describe(self, record: compile_log.CompileRecord, code: types.CodeType) -> None:
         record.text("guards.txt", tree_text(self.tx))
         if config.dump or log.enabled("bytecode"):
             both = f"before\n{text(self.job.instrs)}\n\nafter\n{text(decode(code))}\n"
@@ -331,7 +337,7 @@ class Trace:
 
     # -- bytecode --------------------------------------------------------------------------------------------------
 
-    def write_code(self, gen: Codegen, body: Emitter, inputs, work: bool) -> types.CodeType:
+    def write_code(self, gen: Codegen, body: Emitter, inputs: list, work: bool) -> types.CodeType:
         e = Emitter(next((i.position for i in self.job.instrs if i.position[0] is not None), NOWHERE))
         e.prologue(self.job.instrs)
         for name in self.job.code.co_cellvars:
@@ -358,9 +364,9 @@ class Trace:
         for iterator in self.tx.effects.iterators:
             e.load_const(rest_of)
             e.as_callable()
-            iterator.source.reconstruct(e)
+            iterator.known_source.reconstruct(e)
             e.call(1)
-            e.store_fast(rest_local(iterator.source))
+            e.store_fast(rest_local(iterator.known_source))
 
     def write_tail(self, gen: Codegen) -> None:
         """Everything behind the graph call."""
@@ -370,6 +376,7 @@ class Trace:
             self.write_break(gen)
 
     def write_return(self, gen: Codegen) -> None:
+        assert self.result is not None
         if not self.tx.effects.empty() or self.final_grad_mode != self.tx.initial_grad_mode:
             gen.keep(self.result)
             self.tx.effects.replay(gen)
@@ -403,7 +410,7 @@ class Trace:
                 gen.emit.delete_fast(name)  # an argument that the program deleted, or that has another value now
         gen.emit.forget_temps()
         for iterator in self.tx.effects.iterators:
-            gen.emit.delete_fast(rest_local(iterator.source))
+            gen.emit.delete_fast(rest_local(iterator.known_source))
         nulls = frozenset(i for i, value in enumerate(root.stack) if value is NULL)
         instr = self.job.instrs[index]
         before = write_hook_on if instr.op in HOOKED else None
@@ -414,12 +421,12 @@ class Trace:
         would compute, nobody can miss."""
         code = self.job.code
         names = [n for n in self.root.slots if n not in bound and n[0] != SYNTHETIC and is_local(code, n)]
-        dead = {n: self.root.slots[n].resolved() for n in names}
+        dead: dict[str, Variable] = {n: self.root.slots[n].resolved() for n in names}
         dead = {n: v for n, v in dead.items() if isinstance(v, ConstantVariable) or v.source is not None or id(v) in gen.temps}
         gen.keep_all(v for n, v in dead.items() if v.source != Local(n))
         return dead
 
-    def crosses(self, name: str, value: Variable, live) -> bool:
+    def crosses(self, name: str, value: Variable, live: frozenset) -> bool:
         return isinstance(value, CellVariable) and name in self.job.code.co_cellvars or name in live
 
     def write_slot(self, gen: Codegen, name: str, value: Variable) -> None:
@@ -438,21 +445,22 @@ class Trace:
         names |= {*code.co_varnames, *code.co_cellvars}
         return frozenset(n for n in names if n not in self.root.slots)
 
-    def leave(self, e: Emitter, index: int, depth: int, nulls, unbound) -> None:
+    def leave(self, e: Emitter, index: int, depth: int, nulls: frozenset, unbound: frozenset) -> None:
         """Write the call of the resume door at an instruction."""
         dead = frozenset(self.dead).difference(unbound)
         point, door = self.door(index, depth, nulls, unbound, dead)
+        assert self.reason is not None
         if self.reason.code == "growth" and not door.entries:
             self.hand_on(door, depth)
         exit_sequence(e, point, lambda e: e.load_const(door))
 
-    def hand_on(self, door, depth: int) -> None:
+    def hand_on(self, door: Any, depth: int) -> None:
         """Tell the resume function what changes from call to call: the result of the instruction, and what was seen to here."""
         top = f"{SYNTHETIC}stack_{depth - 1}"
         door.__dict__.setdefault("history", History()).own.add(top)
         door.__dict__.setdefault("learned", Learned()).symbolic = dict(self.tx.symbolic) | {top: True}
 
-    def door(self, index, depth, nulls, unbound, dead):
+    def door(self, index: int, depth: int, nulls: frozenset, unbound: frozenset, dead: frozenset) -> tuple:
         code, origin = origin_of(self.job.code, index)
         known = listing(code)
         relevant = frozenset(unbound) & frozenset((*code.co_varnames, *code.co_cellvars, *known.live.names))
@@ -460,7 +468,7 @@ class Trace:
         key = (code, id(self.job.globals), origin, depth, nulls, relevant, dead)
         cut = split(code, origin, depth, nulls, unbound, instrs=known.instrs, live=known.live, empty=known.empty_cells, dead=dead)
 
-        def make():
+        def make() -> Any:
             ORIGINS[cut.code] = code, indices_of(cut)
             made = native.Resume(self.job.cache, cut.code, self.job.globals, cut.code.co_qualname)
             made.__dict__.update(origin=code, of_root=is_root(self.job.cache, code))
@@ -470,9 +478,14 @@ class Trace:
 
     # -- direct calls ----------------------------------------------------------------------------------------------
 
-    def direct_output(self, gen: Codegen, inputs):
+    def direct_output(self, gen: Codegen, inputs: list) -> Any:
         """(output spec,) when the call is nothing but the graph and a plain structure of its results, else None."""
-        if self.stop is not None or not self.tx.effects.empty() or self.final_grad_mode != self.tx.initial_grad_mode:
+        if (
+            self.stop is not None
+            or self.result is None
+            or not self.tx.effects.empty()
+            or self.final_grad_mode != self.tx.initial_grad_mode
+        ):
             return None
         places = {source: i for i, (_, source, _) in enumerate(inputs)}
         if self.tx.effects.attributes:
@@ -484,15 +497,15 @@ class Trace:
 class WithoutCasts:
     """A compiled graph that is called while autocast is active: its casts are nodes already."""
 
-    def __init__(self, compiled):
+    def __init__(self, compiled: Any):
         self.compiled = compiled
 
-    def __call__(self, *inputs):
+    def __call__(self, *inputs: Any) -> Any:
         with setting(autocast=None):
             return self.compiled(*inputs)
 
 
-def output_spec(variable: Variable, outputs: list, places: dict, made: set):
+def output_spec(variable: Variable, outputs: list, places: dict, made: set) -> tuple | int | None:
     """The native entry's description of a result, or None where it has no word for it; `made`: containers so far."""
     variable = variable.resolved()
     if variable.source is not None:
@@ -539,13 +552,13 @@ def write_hook_on(e: Emitter) -> None:
 # -- resume functions of resume functions ------------------------------------------------------------------------------
 
 
-def origin_of(code, index):
+def origin_of(code: types.CodeType, index: int) -> tuple:
     """The code that was cut first, and where this instruction is in it."""
     first, indices = ORIGINS.get(code, (None, None))
     return (code, index) if first is None or indices[index] is None else (first, indices[index])
 
 
-def is_root(cache, code) -> bool:
+def is_root(cache: Any, code: types.CodeType) -> bool:
     """Whether it is the code of the compiled function itself."""
     wrapper = getattr(cache, "wrapper", lambda: None)()
     return wrapper is not None and wrapper.code is code
@@ -558,13 +571,13 @@ def place(frames: list) -> tuple:
     return origin_of(frames[-1].code, frames[-1].instr.index)
 
 
-def arguments_of(code) -> int:
+def arguments_of(code: types.CodeType) -> int:
     """How many of a function's variables callers give."""
     starred = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return code.co_argcount + code.co_kwonlyargcount + starred
 
 
-def indices_of(cut) -> list:
+def indices_of(cut: Any) -> list:
     """For every instruction of the resume code, its index in the original (None: written by us)."""
     made = listing(cut.code).instrs
     offset = next(i for i, instr in enumerate(made) if instr.op == "JUMP") + 1
@@ -575,7 +588,7 @@ def indices_of(cut) -> list:
 # -- telling -----------------------------------------------------------------------------------------------------------
 
 
-def report_break(job: Job, reason: GraphBreak, record, plain: bool = False) -> None:
+def report_break(job: Job, reason: GraphBreak, record: compile_log.CompileRecord, plain: bool = False) -> None:
     """Count a break and keep it with its line and advice; a line of the program hears once of what libraries do below it."""
     place = keep_break(job, reason, record, plain)
     below = line_of_program(reason.stack) if is_library(place.rpartition(":")[0]) else None
@@ -583,7 +596,7 @@ def report_break(job: Job, reason: GraphBreak, record, plain: bool = False) -> N
     tell_break(reason, place, below, silent=tries is not None and not tries.first_under(below, place))
 
 
-def keep_break(job: Job, reason: GraphBreak, record, plain: bool) -> str:
+def keep_break(job: Job, reason: GraphBreak, record: compile_log.CompileRecord, plain: bool) -> str:
     """What the record and its texts say of a break; gives the place."""
     stack = reason.stack
     where = f"{stack[-1][0]}:{stack[-1][1]}" if stack else f"{job.code.co_filename}:{job.code.co_firstlineno}"

@@ -83,14 +83,14 @@ class Explanation:
 def _recording(backend: backends.Backend, seen: list) -> backends.Backend:
     """A backend that notes the ops of each graph that it gets."""
 
-    def record(graph, example_inputs):
+    def record(graph: Any, example_inputs: list) -> Callable:
         seen.append([_op_name(node) for node in graph.nodes if node.op == "call_function"])
         return backend(graph, example_inputs)
 
     return backends.Backend(backend.name, record, leaves=backend.leaves)
 
 
-def _op_name(node) -> str:
+def _op_name(node: Any) -> str:
     return getattr(node.target, "name", None) or getattr(node.target, "__name__", str(node.target))
 
 
@@ -111,7 +111,7 @@ def _run(f: Callable, backend: str | Callable, settings: dict, args: tuple, kwar
     compiled = compiling.compile(f, **settings)
     before = counters.snapshot()
 
-    def listen(*told):
+    def listen(*told: Any) -> None:
         breaks.append(Break(*told))
 
     listeners.append(listen)
@@ -126,7 +126,7 @@ def _difference(before: dict, after: dict) -> dict:
     return {reason: times - before.get(reason, 0) for reason, times in after.items() if times != before.get(reason, 0)}
 
 
-def _explanation(owner, before: dict, after: dict, graphs: list, breaks: list, result: Any) -> Explanation:
+def _explanation(owner: Any, before: dict, after: dict, graphs: list, breaks: list, result: Any) -> Explanation:
     counted = _difference(before["breaks"], after["breaks"])
     told = [one.code for one in breaks]
     breaks = breaks + [Break(reason) for reason, times in counted.items() for _ in range(times - told.count(reason))]

@@ -6,6 +6,8 @@ theirs, and to let it pass. Then a trace need not run them, and nobody sees at w
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..breaks import UserRaise
 from ..variables.sequences import TupleVariable
 
@@ -13,7 +15,7 @@ PASSED = ("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "NOP")
 LEAVES = "STOPITERATION_ERROR"  # the handler around a whole generator
 
 
-def closes_quietly(tx, frame) -> bool:
+def closes_quietly(tx: Any, frame: Any) -> bool:
     handler = frame.instr.handler
     while handler is not None and handler.target.op != LEAVES:
         at = passed(tx, frame, handler.target.index)
@@ -23,7 +25,7 @@ def closes_quietly(tx, frame) -> bool:
     return True
 
 
-def passed(tx, frame, at: int) -> int | None:
+def passed(tx: Any, frame: Any, at: int) -> int | None:
     """The index of the RERAISE that ends a handler which does nothing with GeneratorExit, or None."""
     asked: list = []
     for _ in frame.instrs:
@@ -45,14 +47,14 @@ def passed(tx, frame, at: int) -> int | None:
     return None
 
 
-def exception(tx, frame, name: str):
+def exception(tx: Any, frame: Any, name: str) -> Any:
     try:
         return tx.load_global(frame, name).realize()
     except UserRaise:
         return None
 
 
-def catches(wanted) -> bool:
+def catches(wanted: Any) -> bool:
     """Whether an except clause is for GeneratorExit, as far as the trace can tell."""
     members = wanted.items if isinstance(wanted, TupleVariable) else [wanted]
     classes = [m.plain() if m is not None and m.is_constant() else None for m in members]

@@ -32,24 +32,27 @@ class CompiledModule:
     """Mixed in before the module's own class; its state stands in slots, outside of the shared `__dict__`."""
 
     __slots__ = ()
+    _flambeau_original: Any  # the module
+    _flambeau_how: tuple[Any, Callable]  # settings and converter
+    _flambeau_door: tuple[Any, Any]  # (a forward, the door of it)
 
     @property
-    def _orig_mod(self):
+    def _orig_mod(self) -> Any:
         return self._flambeau_original
 
     @property
-    def dynamo_ctx(self):
+    def dynamo_ctx(self) -> Any:
         """Compiles any function with this module's settings: what trainers ask for, to compile its other steps."""
         return lambda function: compiling.compile_callable(function, *self._flambeau_how)
 
     @property
-    def forward(self):
+    def forward(self) -> Any:
         """The door of the forward that the original has now: its own or its class's."""
         source = self.__dict__.get("forward") or type(self._flambeau_original).forward
         known, door = self._flambeau_door
         return door if known is source else self._new_door(source)
 
-    def _new_door(self, source):
+    def _new_door(self, source: Callable) -> Any:
         """One door for all threads that ask at once."""
         with _making:
             if self._flambeau_door[0] is not source:
@@ -61,23 +64,24 @@ class CompiledModule:
     def forward(self, function: Callable) -> None:
         self.__dict__["forward"] = function
 
-    def load_state_dict(self, state_dict, *args, **kwargs):
+    def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
         """Keys with the prefix that other compiled modules write load too."""
         if any(key.startswith(PREFIX) for key in state_dict):
-            plain = collections.OrderedDict((key.removeprefix(PREFIX), value) for key, value in state_dict.items())
+            plain: Any = collections.OrderedDict((key.removeprefix(PREFIX), value) for key, value in state_dict.items())
             if hasattr(state_dict, "_metadata"):
                 plain._metadata = {key.removeprefix(PREFIX): value for key, value in state_dict._metadata.items()}
             state_dict = plain
-        return super().load_state_dict(state_dict, *args, **kwargs)
+        module: Any = super()  # the class that this is mixed into
+        return module.load_state_dict(state_dict, *args, **kwargs)
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> tuple:
         settings, _ = self._flambeau_how
         return _rebuild, (self._flambeau_original, settings.arguments())
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Any:
         return compile_module(copy.deepcopy(self._flambeau_original, memo), *self._flambeau_how)
 
-    def __copy__(self):
+    def __copy__(self) -> Any:
         return compile_module(copy.copy(self._flambeau_original), *self._flambeau_how)
 
 
@@ -93,7 +97,7 @@ class CompiledLazyModule(CompiledModule):
             super().__setattr__(name, value)
 
 
-def _rebuild(module: Module, arguments: dict):
+def _rebuild(module: Module, arguments: dict) -> Any:
     return compiling.compile(module, **arguments)
 
 
@@ -116,14 +120,14 @@ def _new_class(original: type) -> type:
     return made
 
 
-def _door(module: Module, source: Callable, settings, converter) -> Any:
+def _door(module: Module, source: Callable, settings: Any, converter: Any) -> Any:
     """A forward behind a door: an instance's own as it is, a class's as a method."""
     forward = source if "forward" in module.__dict__ else types.MethodType(source, module)
     return compiling.compile_callable(forward, settings, converter)
 
 
 @compiling.compiles(Module)
-def compile_module(module: Module, settings, converter: Callable) -> Module:
+def compile_module(module: Module, settings: Any, converter: Callable) -> Module:
     """A module that shares everything with `module` and runs its forward compiled."""
     if isinstance(module, CompiledModule):
         module = module._flambeau_original
@@ -144,11 +148,12 @@ def doors_of(f: Any) -> Any:
     return f.cache if native is not None and isinstance(f, native.Wrapper) else None
 
 
-def compile_in_place(self: Module, *args, **kwargs) -> None:
+def compile_in_place(self: Module, *args: Any, **kwargs: Any) -> None:
     """`module.compile(...)`: from now on this very module runs its forward compiled."""
     compiled = compiling.compile(self.forward, *args, **kwargs)
     self.__dict__["forward"] = compiled
 
 
-Module.compile = compile_in_place
-LazyModuleMixin._infer_parameters = disable(LazyModuleMixin._infer_parameters)  # once a module: not worth any code
+Module.compile = compile_in_place  # pyright: ignore[reportAttributeAccessIssue] (eager knows no compiler)
+# once a module: not worth any code
+LazyModuleMixin._infer_parameters = disable(LazyModuleMixin._infer_parameters)  # pyright: ignore[reportAttributeAccessIssue]

@@ -178,12 +178,14 @@ class Gathering:
         gradients = [t.grad for t in lasting if t.grad is not None]
         moments = timeline.moments(self.graphs)
         in_call = max((m.activations + m.gradients for m in moments), default=0)
-        parts = [sum(map(size, lasting)), sum(map(size, gradients)), sum(map(size, states_of(lasting)))]
+        kept, given_back, states = (sum(map(size, tensors)) for tensors in (lasting, gradients, states_of(lasting)))
         fresh = max((m.gradients for m in moments), default=0)  # gradients that a call makes become those that are kept
         return data.Memory(
-            *parts,
+            kept,
+            given_back,
+            states,
             max((m.activations for m in moments), default=0),
-            parts[0] + parts[2] + in_call + max(0, parts[1] - fresh),
+            kept + states + in_call + max(0, given_back - fresh),
             moments,
             dict(native.memory()),
         )
@@ -198,14 +200,14 @@ def name_of(code: Any) -> str:
 
 
 def version() -> str:
-    return getattr(sys.modules.get(__package__.partition(".")[0]), "__version__", "")
+    return getattr(sys.modules.get(__name__.partition(".")[0]), "__version__", "")
 
 
 def size(tensor: Tensor) -> int:
     return tensor.numel() * tensor.dtype.itemsize
 
 
-def states_of(parameters: list[Tensor]) -> list[Tensor]:
+def states_of(parameters: Iterable[Tensor]) -> list[Tensor]:
     """Tensors that living optimizers keep for these parameters."""
     known = {id(t) for t in parameters}
     optimizers = [o for o in gc.get_objects() if isinstance(o, Optimizer)]

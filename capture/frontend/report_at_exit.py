@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from typing import Any
+from collections.abc import Iterator
 
 from ...eager.optim.optimizer import Optimizer
 from . import api as compiling
@@ -37,7 +38,7 @@ class Held:
 
 
 @contextlib.contextmanager
-def keeping():
+def keeping() -> Iterator[Any]:
     """What is compiled in this block stays alive until its end."""
     held = Held()
     compiling.listeners.append(held)

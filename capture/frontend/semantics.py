@@ -1,7 +1,7 @@
 """Semantics: what calls, attributes, operators and iteration mean, asked of variables (`tx.call`, `tx.binary`, ...).
 
 The part of a Context that dispatches to variables, in Python's order; the state that it asks (`self.guard`, `self.run`, ...) is
-the Context's. What a variable does not answer is a graph break, or runs for real on plain values.
+in trace_state.py. What a variable does not answer is a graph break, or runs for real on plain values.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import operator
 import sys
 import types
 import typing
-from typing import Any
-from collections.abc import Callable
+from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator
 
 from ...eager.amp.autocast_mode import autocast
 from ...eager.op.op import Op
 from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
 from .. import state
+from .trace_state import AUTOGRAD, TraceState
 from ..breaks import UserRaise, unsupported
 from ..guards.source import Pinned, item
 from ..variables import builtins, objects, polyfills
@@ -30,7 +31,7 @@ from ..variables.exceptions import ExceptionVariable
 from ..variables.functions import BoundMethodVariable, UserFunctionVariable
 from ..variables.iterators import IteratorVariable
 from ..variables.module import Module
-from ..variables.objects import ClassVariable, UserObjectVariable, lookup
+from ..variables.objects import ClassVariable, UserObjectVariable, defined, lookup
 from ..variables.numpy_values import SCALARS, call_numpy, is_numpy
 from ..variables.outer_containers import OutsideDict
 from ..variables.sequences import ListVariable, TupleVariable, own_maker
@@ -57,38 +58,36 @@ ARITHMETIC |= {getattr(operator, "i" + op.__name__.strip("_")): text + "=" for o
 ARITHMETIC |= {operator.pow: "** or pow()", operator.ipow: "**="}
 SEQUENCES = (str, list, tuple, bytes)
 GLOBAL_STATE = ("manual_seed", "seed", "initial_seed", "get_rng_state", "use_deterministic_algorithms")
-ROOT = __name__.split(".")[0]
-AUTOGRAD = f"{ROOT}.eager.autograd"
 WATCHERS = (sys.settrace, sys.setprofile, breakpoint, *vars(getattr(sys, "monitoring", types.SimpleNamespace())).values())
 DEBUGGERS = ("pdb", "bdb")
 
 
-class Semantics:
+class Semantics(TraceState):
     """Calls, attributes, operators and iteration."""
 
     # -- calls and attributes --------------------------------------------------------------------------------------
 
-    def call(self, function: Variable, args: list, kwargs: dict) -> Variable:
+    def call(self, function: Variable, args: Iterable, kwargs: dict) -> Variable:
         return function.realize().call(self, [a.realize() for a in args], {k: v.realize() for k, v in kwargs.items()})
 
-    def inline(self, function, args, kwargs):
+    def inline(self, function: Variable, args: list, kwargs: dict) -> Variable:
         return self.inline_call(self, function, args, kwargs)
 
-    def load_global(self, frame, name: str) -> Variable:
+    def load_global(self, frame: Any, name: str) -> Variable:
         return self.global_of(self, frame, name)
 
-    def refuse_marked(self, function) -> None:
+    def refuse_marked(self, function: Any) -> None:
         """Functions that `disable` marked are not inlined, nor is a debugger."""
         if id(function.code) in state._disabled_codes:
             raise unsupported("disabled", f"{function.name} is disabled")
         if function.globals.get("__name__") in DEBUGGERS:
             self.refuse_debugger(function.name)
 
-    def refuse_debugger(self, name: str):
+    def refuse_debugger(self, name: str) -> NoReturn:
         """What looks at the frame that calls it must find the program's own."""
         raise unsupported("debugger", f"{name}() looks at the frame that calls it", whole_frame=len(self.frames) == 1)
 
-    def load_symbol(self, emit, name: str) -> None:
+    def load_symbol(self, emit: Any, name: str) -> None:
         """Emit the read of a symbol from the first input that shows it."""
         if name in self.tracer.floats:
             self.tracer.floats[name].reconstruct(emit)
@@ -129,13 +128,13 @@ class Semantics:
         """A function of `polyfills`, which never changes."""
         return self.wrap_pinned(fn, fn.__name__)
 
-    def relatives(self, method) -> Variable:
+    def relatives(self, method: Any) -> Variable:
         """`cls.__subclasses__()` and `cls.mro()`: a list of what the guard then finds again."""
         found = method()
         self.guard(Pinned(method.__self__, method.__self__.__qualname__), "predicate", Relatives(method.__name__, found))
         return ListVariable([self.wrap_type(cls) for cls in found])
 
-    def handled(self, handler, fn, args, kwargs):
+    def handled(self, handler: Callable, fn: Callable, args: list, kwargs: dict) -> Variable:
         """What a handler makes of a call of `fn` that binds; of another one Python is to say what is wrong with it."""
         if not fits(handler, args, kwargs, fn):
             raise misused(fn)
@@ -171,27 +170,27 @@ class Semantics:
             return self.fresh(self.run_variables(cls, args, kwargs))
         return objects.make_object(self, cls, args, kwargs)
 
-    def make_exception(self, cls, args, kwargs):
+    def make_exception(self, cls: type, args: list, kwargs: dict) -> ExceptionVariable:
         made = ExceptionVariable(cls, args)
-        init = lookup(cls, "__init__")
+        init = defined(cls, "__init__")
         if kwargs and not isinstance(init[1], types.FunctionType):
             raise unsupported("exception", f"making a {cls.__name__} with keyword arguments")
         if isinstance(init[1], types.FunctionType):
             self.call(objects.bind(self, init, made, "__init__"), args, kwargs)
         return made
 
-    def make_grad_mode(self, cls, args, kwargs):
+    def make_grad_mode(self, cls: type, args: list, kwargs: dict) -> DecoratedVariable | GradModeVariable:
         """A grad-mode manager; `set_grad_enabled` has switched when it is made, `no_grad(f)` decorates."""
         if args and isinstance(args[0], (UserFunctionVariable, BoundMethodVariable)):
             return DecoratedVariable(self.make_grad_mode(cls, [], {}), args[0])
         manager = self.run_variables(cls, args, kwargs)
         return GradModeVariable(cls, manager.mode, manager.prev, [*args, *kwargs.values()])
 
-    def make_named_tuple(self, cls, args, kwargs):
-        if own_maker(cls) and isinstance(lookup(cls, "__new__")[1], staticmethod):
-            maker = self.wrap_pinned(lookup(cls, "__new__")[1].__func__, "__new__")
+    def make_named_tuple(self, cls: Any, args: Any, kwargs: Any) -> Any:
+        if own_maker(cls) and isinstance(made_by := defined(cls, "__new__")[1], staticmethod):
+            maker = self.wrap_pinned(made_by.__func__, "__new__")
             made = self.call(maker, [self.wrap_type(cls), *args], kwargs)
-            if isinstance(lookup(cls, "__init__")[1], types.FunctionType):
+            if isinstance(defined(cls, "__init__")[1], types.FunctionType):
                 raise unsupported("call", f"making a {cls.__name__}, a named tuple with its own __init__")
             return made
         values = dict(zip(cls._fields, args)) | kwargs
@@ -215,10 +214,10 @@ class Semantics:
                 return None
             raise
 
-    def class_attribute(self, cls, name):
+    def class_attribute(self, cls: type, name: str) -> tuple | None:
         return lookup(cls, name)
 
-    def bind(self, found, owner, name):
+    def bind(self, found: Any, owner: Variable, name: str) -> Variable:
         return objects.bind(self, found, owner, name)
 
     # -- operators -------------------------------------------------------------------------------------------------
@@ -298,7 +297,8 @@ class Semantics:
 
     # -- iteration -------------------------------------------------------------------------------------------------
 
-    def iterate(self, variable: Variable) -> Variable:
+    def iterate(self, variable: Variable) -> Any:
+        """A Variable with `next`."""
         return variable.realize().iterate(self)
 
     def unpack(self, variable: Variable) -> list:
@@ -313,7 +313,7 @@ class Semantics:
         if self.idle > MOST_IDLE:
             raise unsupported("long loop", f"{MOST_IDLE:,} steps without a tensor operation", whole_frame=in_root)
 
-    def members(self, variable: Variable):
+    def members(self, variable: Variable) -> Iterator[Any]:
         """Lazily, so that any() and all() stop where Python stops."""
         iterator = self.iterate(variable)
         while (value := iterator.next(self)) is not None:
@@ -344,11 +344,11 @@ class Semantics:
                 self.raise_error(ValueError, text)
         return pairs
 
-    def next_or_raise(self, iterator: Variable) -> Variable:
+    def next_or_raise(self, iterator: Any) -> Variable:
         value = iterator.next(self)
         return value if value is not None else self.stop_iteration(iterator)
 
-    def stop_iteration(self, iterator: Variable):
+    def stop_iteration(self, iterator: Any) -> NoReturn:
         """StopIteration at the end of an iterator, once with what its generator returned; of an object's own `__next__` the very
         one that it raised."""
         stopped = getattr(iterator, "stopped", None)
@@ -359,7 +359,7 @@ class Semantics:
         plain_end = returned.is_constant() and returned.plain() is None
         raise UserRaise(ExceptionVariable(StopIteration, [] if plain_end else [returned]), "StopIteration")
 
-    def returned_by(self, iterator: Variable) -> Variable:
+    def returned_by(self, iterator: Any) -> Variable:
         """What an iterator that has ended tells with its StopIteration, once: an exhausted one says None."""
         stopped, returned = getattr(iterator, "stopped", None), getattr(iterator, "returned", None)
         if stopped is not None:
@@ -370,7 +370,7 @@ class Semantics:
 
     def sorted(self, values: list, key: Variable | None, reverse: bool) -> list:
         by_value = key is None or (key.is_constant() and key.plain() is None)
-        keys = values if by_value else [self.call(key, [v], {}) for v in values]
+        keys = values if key is None or by_value else [self.call(key, [v], {}) for v in values]
         order = _Ordered.order(self, keys, reverse)
         return [values[i] for i in order]
 
@@ -381,22 +381,22 @@ class Relatives:
     def __init__(self, name: str, found: list):
         self.name, self.found = name, found
 
-    def __call__(self, cls) -> bool:
+    def __call__(self, cls: Any) -> bool:
         return getattr(cls, self.name)() == self.found
 
 
 class _Ordered:
     """Sort keys compared as the program compares them."""
 
-    def __init__(self, tx, variable):
+    def __init__(self, tx: Any, variable: Variable):
         self.tx, self.variable = tx, variable
 
-    def __lt__(self, other):
+    def __lt__(self, other: _Ordered) -> bool:
         self.tx.step()
         return self.tx.truth(self.tx.binary(operator.lt, self.variable, other.variable))
 
     @classmethod
-    def order(cls, tx, keys, reverse):
+    def order(cls, tx: Any, keys: list, reverse: bool) -> list:
         """The indices of `keys` in order. Numbers and texts compare by themselves; each other comparison is a step."""
         keys = [key.realize() for key in keys]
         kinds = {type(key.plain()) if key.is_constant() else None for key in keys}

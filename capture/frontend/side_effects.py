@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import types
+from typing import Any
 
 from ..breaks import unsupported
 from ..variables.base import DELETED, Variable
@@ -22,9 +23,9 @@ from ..variables.tensor import TensorVariable
 class SideEffects:
     """The changes of one trace."""
 
-    def __init__(self, tx):
+    def __init__(self, tx: Any):
         self.tx = tx
-        self.attributes: dict[Variable, dict[str, object]] = {}
+        self.attributes: dict[Variable, dict[str, Any]] = {}
         self.moved: set[tuple[Variable, str]] = set()  # deleted before they were stored
         self.unsure: set[tuple[Variable, str]] = set()  # stored before they were deleted: nobody asked whether they were there
         self.containers: dict[Variable, None] = {}
@@ -50,7 +51,7 @@ class SideEffects:
 
     # -- recording -------------------------------------------------------------------------------------------------
 
-    def _first(self, kind: str, key, table: dict) -> bool:
+    def _first(self, kind: str, key: Any, table: dict) -> bool:
         if key not in table:
             self.order.append((kind, key))
             return True
@@ -90,7 +91,7 @@ class SideEffects:
         if self._first("cells", cell, self.cells):
             self.cells[cell] = None
 
-    def store_global(self, namespace: dict, name: str, value: Variable) -> None:
+    def store_global(self, namespace: dict, name: str, value: Any) -> None:
         key = id(namespace), name
         self._first("globals", key, self.globals)
         if self.stored_global(namespace, name) is DELETED:  # deleted and stored again, it comes last
@@ -138,7 +139,7 @@ class SideEffects:
     def is_changed(self, cell: Variable) -> bool:
         return cell in self.cells
 
-    def stored_global(self, namespace: dict, name: str) -> Variable | None:
+    def stored_global(self, namespace: dict, name: str) -> Any:
         found = self.globals.get((id(namespace), name))
         return found[1] if found is not None else None
 
@@ -154,11 +155,11 @@ class SideEffects:
         """Whether changes of the outer world are still to be made."""
         return any(self.is_visible(kind, key) for kind, key in self.order)
 
-    def call(self, function, args: list, kwargs: dict) -> None:
+    def call(self, function: Any, args: list, kwargs: dict) -> None:
         """A call that is made behind the graph, in its turn, for what it does."""
         self.order.append(("calls", (function, tuple(args), tuple(kwargs.items()), self.tx.frames[0].instr.position)))
 
-    def is_visible(self, kind: str, key) -> bool:
+    def is_visible(self, kind: str, key: Any) -> bool:
         """Changes of what the trace made itself are seen only if it is built, which then fills it."""
         if kind == "attributes":
             return key.source is not None
@@ -166,7 +167,7 @@ class SideEffects:
             return key.real is not None
         return True
 
-    def replay(self, gen) -> None:
+    def replay(self, gen: Any) -> None:
         """Write everything; `gen` has temporaries for all values."""
         steps = [(kind, key) for kind, key in self.order if self.is_visible(kind, key)]
         for kind, key in steps:
@@ -174,13 +175,13 @@ class SideEffects:
         for kind, key in steps:
             getattr(self, "replay_" + kind)(gen, key)
 
-    def prepare_attributes(self, gen, variable):
+    def prepare_attributes(self, gen: Any, variable: Variable) -> None:
         gen.keep(variable)
         for value in self.attributes[variable].values():
             if value is not DELETED:
                 gen.keep(value)
 
-    def replay_attributes(self, gen, variable):
+    def replay_attributes(self, gen: Any, variable: Variable) -> None:
         for name, value in self.attributes[variable].items():
             if value is DELETED or (variable, name) in self.moved:
                 self.replay_deletion(gen, variable, name)
@@ -193,7 +194,7 @@ class SideEffects:
                 gen.load(variable)
                 gen.emit.store_attr("_grad" if name == "grad" and is_gradient(variable, value) else name)
 
-    def replay_deletion(self, gen, variable, name) -> None:
+    def replay_deletion(self, gen: Any, variable: Variable, name: str) -> None:
         """What the trace stored and deleted again may never have been there for anyone else."""
         if (variable, name) in self.unsure:
             gen.load_call(drop, [variable, gen.constant(name), gen.constant(self.deletes_past(variable))])
@@ -214,12 +215,12 @@ class SideEffects:
             gen.emit.delete_attr(name)
 
     @staticmethod
-    def deletes_past(variable) -> bool:
+    def deletes_past(variable: Variable) -> bool:
         """Whether the class has a `__delattr__` of its own, which was traced."""
         owner = getattr(variable, "value", None)
         return variable.has_own_setattr or isinstance(getattr(type(owner), "__delattr__", None), types.FunctionType)
 
-    def fill(self, gen, variable) -> None:
+    def fill(self, gen: Any, variable: Variable) -> None:
         """The attributes that the trace gave to a value of its own, which has just been built."""
         for value in self.attributes.get(variable, {}).values():
             if value is not DELETED:
@@ -228,7 +229,7 @@ class SideEffects:
             if value is not DELETED:
                 self.store_past_setattr(gen, variable, name, value)
 
-    def store_past_setattr(self, gen, variable, name, value) -> None:
+    def store_past_setattr(self, gen: Any, variable: Variable, name: str, value: Variable) -> None:
         """A class's own __setattr__ was traced: what is left to do is the plain store it came to."""
         gen.load_const(object.__setattr__)
         gen.emit.as_callable()
@@ -238,33 +239,33 @@ class SideEffects:
         gen.emit.call(3)
         gen.emit.pop()
 
-    def prepare_managers(self, gen, step):
+    def prepare_managers(self, gen: Any, step: Any) -> None:
         gen.keep(step[1])
 
-    def replay_managers(self, gen, step):
+    def replay_managers(self, gen: Any, step: Any) -> None:
         method, manager = step
         gen.call_method(manager, method, [gen.constant(None)] * 3 if method == "__exit__" else ())
 
-    def prepare_calls(self, gen, step):
+    def prepare_calls(self, gen: Any, step: Any) -> None:
         gen.keep_all((*step[1], *(value for _, value in step[2])))
 
-    def replay_calls(self, gen, step):
+    def replay_calls(self, gen: Any, step: Any) -> None:
         function, args, kwargs, position = step
         with gen.emit.at(position):  # the line that a message or a warning tells
             gen.load_call(function, args, dict(kwargs))
             gen.emit.pop()
 
-    def prepare_locks(self, gen, step):
+    def prepare_locks(self, gen: Any, step: Any) -> None:
         gen.keep(step[1])
 
-    def replay_locks(self, gen, step):
+    def replay_locks(self, gen: Any, step: Any) -> None:
         gen.call_method(step[1], step[0])
 
-    def prepare_containers(self, gen, container):
+    def prepare_containers(self, gen: Any, container: Variable) -> None:
         gen.keep(container)
         gen.keep_all(contents(container))
 
-    def replay_containers(self, gen, container):
+    def replay_containers(self, gen: Any, container: Any) -> None:
         steps = getattr(container, "steps", None)
         if steps is None:
             steps = rewriting(self.tx, container)
@@ -272,19 +273,19 @@ class SideEffects:
             gen.load_call(getattr(container.cls, name), [container, *args])  # (past methods that a derived class has)
             gen.emit.pop()
 
-    def prepare_iterators(self, gen, iterator):
+    def prepare_iterators(self, gen: Any, iterator: Variable) -> None:
         gen.keep(iterator)
 
-    def replay_iterators(self, gen, iterator):
+    def replay_iterators(self, gen: Any, iterator: Any) -> None:
         gen.load_call(moved_on, [iterator, gen.constant(iterator.steps), gen.constant(iterator.ended)])
         gen.emit.pop()
 
-    def prepare_cells(self, gen, cell):
+    def prepare_cells(self, gen: Any, cell: Any) -> None:
         gen.keep(cell)
         if cell.value is not None:
             gen.keep(cell.value)
 
-    def replay_cells(self, gen, cell):
+    def replay_cells(self, gen: Any, cell: Any) -> None:
         if cell.value is None:
             gen.load(cell)
             gen.emit.delete_attr("cell_contents")
@@ -293,12 +294,12 @@ class SideEffects:
             gen.load(cell)
             gen.emit.store_attr("cell_contents")
 
-    def prepare_globals(self, gen, key):
+    def prepare_globals(self, gen: Any, key: tuple) -> None:
         value = self.globals[key][1]
         if value is not DELETED:
             gen.keep(value)
 
-    def replay_globals(self, gen, key):
+    def replay_globals(self, gen: Any, key: tuple) -> None:
         namespace, value = self.globals[key]
         if value is DELETED or key in self.late_globals:  # made and deleted again, it may never have been there
             gen.load_const(namespace.pop)
@@ -314,13 +315,13 @@ class SideEffects:
             gen.emit.store_subscr()
 
 
-def drop(owner, name: str, past: bool) -> None:
+def drop(owner: Any, name: str, past: bool) -> None:
     """Delete an attribute if it is there; `past`: by what the class's own `__delattr__` came to."""
     with contextlib.suppress(AttributeError):
         (object.__delattr__ if past else delattr)(owner, name)
 
 
-def is_gradient(variable, value) -> bool:
+def is_gradient(variable: Variable, value: Variable) -> bool:
     """Whether the setter of `.grad` would have nothing to object to."""
     if not isinstance(variable, TensorVariable):
         return False
@@ -330,11 +331,11 @@ def is_gradient(variable, value) -> bool:
     return value.is_constant() and value.plain() is None
 
 
-def is_slot(owner, name: str) -> bool:
+def is_slot(owner: Any, name: str) -> bool:
     return any(isinstance(vars(base).get(name), types.MemberDescriptorType) for base in type(owner).__mro__)
 
 
-def rewriting(tx, container) -> list:
+def rewriting(tx: Any, container: Variable) -> list:
     """Calls that give a container its contents."""
     if isinstance(container, ListVariable):
         return [("clear", ()), ("extend", (tx.tuple(container.items),))]
@@ -345,7 +346,7 @@ def rewriting(tx, container) -> list:
     raise unsupported("mutation", f"changing {container}")
 
 
-def contents(container) -> list:
+def contents(container: Any) -> list:
     steps = getattr(container, "steps", None)
     if steps is not None:
         return [value for _, args in steps for value in args]

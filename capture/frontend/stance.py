@@ -73,7 +73,7 @@ class set_stance:  # noqa: N801  (a public name)
         _take(self.before)
 
         @functools.wraps(function)
-        def under(*args, **kwargs):
+        def under(*args: Any, **kwargs: Any) -> Any:
             before = current
             _take(self.stance)
             try:

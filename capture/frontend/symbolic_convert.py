@@ -15,6 +15,8 @@ import linecache
 import operator
 import sys
 import types
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...runtime.errors import Unsupported
 from ..breaks import GraphBreak, UserRaise, unsupported
@@ -31,7 +33,11 @@ from ..variables.iterators import IteratorVariable
 from ..variables.module import Module, ModuleVariable
 from ..variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
 from ..variables.outer_containers import new_dict, new_set
-from ..variables.sequences import ListVariable, SliceVariable, TupleVariable
+from ..variables.sequences import ListVariable, SequenceVariable, SliceVariable, TupleVariable
+
+if TYPE_CHECKING:
+    from ..bytecode.instructions import Instr
+    from .trace_context import Context
 
 BINARY = {
     "+": operator.add,
@@ -67,7 +73,7 @@ SEQUENCE_FLAG, MAPPING_FLAG = 1 << 5, 1 << 6  # Py_TPFLAGS_SEQUENCE, _MAPPING: w
 COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-def is_exception_class(value) -> bool:
+def is_exception_class(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, BaseException)
 
 
@@ -78,7 +84,20 @@ class Stop(Exception):
 class Frame:
     """One interpreted frame: `slots` holds locals by name and cells by the name of their variable."""
 
-    def __init__(self, tx, code, globals, slots, cells=(), instrs=None, stop=None, root=False):
+    instr: Instr | None  # the one that runs
+    result: Variable | None  # what it returned
+
+    def __init__(
+        self,
+        tx: Context,
+        code: types.CodeType,
+        globals: dict,
+        slots: dict,
+        cells: Iterable = (),
+        instrs: list | None = None,
+        stop: int | None = None,
+        root: bool = False,
+    ):
         self.tx, self.code, self.globals, self.slots = tx, code, globals, slots
         self.cells = list(cells)
         self.instrs = instrs if instrs is not None else listing(code).instrs
@@ -135,17 +154,17 @@ class Frame:
     def handle(self, error: UserRaise) -> bool:
         """Go to the handler of the instruction that raised, if it has one."""
         error.variable.raised_during(self.tx.frames[0].step - 1, self.tx.exception_now)
-        handler = self.instr.handler
-        if handler is None:
+        instr = self.instr
+        if instr is None or (handler := instr.handler) is None:
             return False
         del self.stack[handler.depth :]
         if handler.lasti:
-            self.push(self.tx.constant(self.instr.index))
+            self.push(self.tx.constant(instr.index))
         self.push(error.variable)
         self.ip = handler.target.index
         return True
 
-    def place(self):
+    def place(self) -> tuple | None:
         """(filename, line, source line, function) for user stacks; None for frames of the library."""
         code = self.code
         return None if self.trusted else (code.co_filename, self.line, source_line(code, self.line), code.co_qualname)
@@ -157,7 +176,7 @@ class Frame:
         first = self.slots.get(code.co_varnames[0]) if code.co_argcount else None
         first = first.value if isinstance(first, CellVariable) else first
         known = isinstance(first, ModuleVariable) or isinstance(first, Lazy) and isinstance(first.value, Module)
-        return first.source.name() if known and first.source is not None else ""
+        return first.source.name() if known and first is not None and first.source is not None else ""
 
     # -- the stack -------------------------------------------------------------------------------------------------
 
@@ -167,6 +186,12 @@ class Frame:
     def pop(self) -> Variable:
         return self.stack.pop()
 
+    def pop_members(self) -> list:
+        """The members of a tuple or list that the bytecode has just made."""
+        made = self.pop()
+        assert isinstance(made, SequenceVariable)
+        return made.items
+
     def popn(self, n: int) -> list:
         if n == 0:
             return []
@@ -174,12 +199,12 @@ class Frame:
         del self.stack[-n:]
         return found
 
-    def jump(self, instr) -> None:
+    def jump(self, instr: Any) -> None:
         if instr.target.index < self.ip:
             self.tx.step(self.root)
         self.ip = instr.target.index
 
-    def unbound(self, name: str):
+    def unbound(self, name: str) -> NoReturn:
         if self.root and name.startswith(OWN):  # generated code would tell the slot's name
             raise unsupported("exception", f"{name.removeprefix(OWN)!r} of a comprehension has no value", whole_frame=True)
         name = name.removeprefix(OWN)
@@ -195,6 +220,8 @@ class Frame:
         cls = self.cell_of("__class__").get(self.tx)
         first = self.slots[self.code.co_varnames[0] if self.code.co_argcount else self.first_content()]
         owner = first.get(self.tx) if isinstance(first, CellVariable) else first.realize()
+        if cls is None:
+            self.tx.raise_error(RuntimeError, "super(): empty __class__ cell")
         return SuperVariable(cls.plain(), owner)
 
     def first_content(self) -> str:
@@ -202,38 +229,38 @@ class Frame:
 
     # -- plumbing --------------------------------------------------------------------------------------------------
 
-    def NOP(self, i):
+    def NOP(self, i: Instr) -> None:
         pass
 
-    def RESUME(self, i):
+    def RESUME(self, i: Instr) -> None:
         pass
 
-    def COPY_FREE_VARS(self, i):
+    def COPY_FREE_VARS(self, i: Instr) -> None:
         for name, cell in zip(self.code.co_freevars, self.cells):
             self.slots[name] = cell
 
-    def MAKE_CELL(self, i):
+    def MAKE_CELL(self, i: Instr) -> None:
         local = i.argval if self.root and not self.stack else None
         self.slots[i.argval] = CellVariable(self.slots.get(i.argval), local=local)
 
-    def POP_TOP(self, i):
+    def POP_TOP(self, i: Instr) -> None:
         self.pop()
 
-    def COPY(self, i):
+    def COPY(self, i: Instr) -> None:
         self.push(self.stack[-i.argval])
 
-    def SWAP(self, i):
+    def SWAP(self, i: Instr) -> None:
         self.stack[-1], self.stack[-i.argval] = self.stack[-i.argval], self.stack[-1]
 
-    def PUSH_NULL(self, i):
+    def PUSH_NULL(self, i: Instr) -> None:
         self.push(NULL)
 
-    def LOAD_CONST(self, i):
+    def LOAD_CONST(self, i: Instr) -> None:
         self.push(self.tx.fresh(i.argval))
 
     # -- names -----------------------------------------------------------------------------------------------------
 
-    def LOAD_FAST(self, i):
+    def LOAD_FAST(self, i: Instr) -> None:
         value = self.slots.get(i.argval)
         if value is None:
             self.unbound(i.argval)
@@ -241,17 +268,17 @@ class Frame:
 
     LOAD_FAST_CHECK = LOAD_FAST
 
-    def LOAD_FAST_AND_CLEAR(self, i):
+    def LOAD_FAST_AND_CLEAR(self, i: Instr) -> None:
         self.push(self.slots.pop(i.argval, NULL))
 
-    def STORE_FAST(self, i):
+    def STORE_FAST(self, i: Instr) -> None:
         value = self.pop()
         if value is NULL:
             self.slots.pop(i.argval, None)
         else:
             self.slots[i.argval] = value
 
-    def DELETE_FAST(self, i):
+    def DELETE_FAST(self, i: Instr) -> None:
         value = self.slots.get(i.argval)
         if value is None:
             self.unbound(i.argval)
@@ -259,10 +286,10 @@ class Frame:
             raise unsupported("call", f"{i.argval} is deleted, which may run __del__ of {value}")
         del self.slots[i.argval]
 
-    def LOAD_CLOSURE(self, i):
+    def LOAD_CLOSURE(self, i: Instr) -> None:
         self.push(self.cell_of(i.argval))
 
-    def LOAD_DEREF(self, i):
+    def LOAD_DEREF(self, i: Instr) -> None:
         value = self.cell_of(i.argval).get(self.tx)
         if value is None and i.argval in self.code.co_cellvars:
             self.unbound(i.argval)
@@ -271,21 +298,21 @@ class Frame:
             self.tx.raise_error(NameError, text)
         self.push(value)
 
-    def STORE_DEREF(self, i):
+    def STORE_DEREF(self, i: Instr) -> None:
         self.cell_of(i.argval).set(self.tx, self.pop())
 
-    def DELETE_DEREF(self, i):
+    def DELETE_DEREF(self, i: Instr) -> None:
         self.LOAD_DEREF(i)
         self.pop()
         self.cell_of(i.argval).set(self.tx, None)
 
-    def LOAD_GLOBAL(self, i):
+    def LOAD_GLOBAL(self, i: Instr) -> None:
         self.push(self.tx.load_global(self, i.argval))
 
-    def STORE_GLOBAL(self, i):
+    def STORE_GLOBAL(self, i: Instr) -> None:
         self.tx.effects.store_global(self.globals, i.argval, self.pop())
 
-    def DELETE_GLOBAL(self, i):
+    def DELETE_GLOBAL(self, i: Instr) -> None:
         stored = self.tx.effects.stored_global(self.globals, i.argval)
         if stored is DELETED or stored is None and i.argval not in self.globals:  # a builtin is not deleted in its place
             if stored is None:
@@ -294,131 +321,131 @@ class Frame:
         self.tx.load_global(self, i.argval)
         self.tx.effects.store_global(self.globals, i.argval, DELETED)
 
-    def LOAD_ASSERTION_ERROR(self, i):
+    def LOAD_ASSERTION_ERROR(self, i: Instr) -> None:
         self.push(self.tx.wrap_type(AssertionError))
 
     # -- attributes and items --------------------------------------------------------------------------------------
 
-    def LOAD_ATTR(self, i):
+    def LOAD_ATTR(self, i: Instr) -> None:
         self.push(self.tx.get_attr(self.pop(), i.argval))
 
-    def LOAD_METHOD(self, i):
+    def LOAD_METHOD(self, i: Instr) -> None:
         found = self.tx.get_attr(self.pop(), i.argval)
         for slot in call_pair(found, NULL):
             self.push(slot)
 
-    def STORE_ATTR(self, i):
+    def STORE_ATTR(self, i: Instr) -> None:
         value, owner = self.popn(2)
         owner.set_attr(self.tx, i.argval, value)
 
-    def DELETE_ATTR(self, i):
+    def DELETE_ATTR(self, i: Instr) -> None:
         self.pop().del_attr(self.tx, i.argval)
 
-    def _super_attribute(self, i):
+    def _super_attribute(self, i: Instr) -> Any:
         maker, cls, owner = self.popn(3)
         if not (isinstance(maker, ClassVariable) and maker.cls is super):
             raise unsupported("call", "super is shadowed by another name")
         return SuperVariable(cls.plain(), owner).get_attr(self.tx, i.argval.name)
 
-    def LOAD_SUPER_ATTR(self, i):
+    def LOAD_SUPER_ATTR(self, i: Instr) -> None:
         self.push(self._super_attribute(i))
 
-    def LOAD_SUPER_METHOD(self, i):
+    def LOAD_SUPER_METHOD(self, i: Instr) -> None:
         for slot in call_pair(self._super_attribute(i), NULL):
             self.push(slot)
 
-    def BINARY_SUBSCR(self, i):
+    def BINARY_SUBSCR(self, i: Instr) -> None:
         owner, key = self.popn(2)
         self.push(owner.get_item(self.tx, key))
 
-    def STORE_SUBSCR(self, i):
+    def STORE_SUBSCR(self, i: Instr) -> None:
         value, owner, key = self.popn(3)
         owner.set_item(self.tx, key, value)
 
-    def DELETE_SUBSCR(self, i):
+    def DELETE_SUBSCR(self, i: Instr) -> None:
         owner, key = self.popn(2)
         owner.del_item(self.tx, key)
 
     # -- operators -------------------------------------------------------------------------------------------------
 
-    def UNARY_NEGATIVE(self, i):
+    def UNARY_NEGATIVE(self, i: Instr) -> None:
         self.push(self.tx.unary(operator.neg, self.pop()))
 
-    def UNARY_POSITIVE(self, i):
+    def UNARY_POSITIVE(self, i: Instr) -> None:
         self.push(self.tx.unary(operator.pos, self.pop()))
 
-    def UNARY_INVERT(self, i):
+    def UNARY_INVERT(self, i: Instr) -> None:
         self.push(self.tx.unary(operator.invert, self.pop()))
 
-    def UNARY_NOT(self, i):
+    def UNARY_NOT(self, i: Instr) -> None:
         self.push(self.tx.constant(not self.tx.truth(self.pop())))
 
-    def TO_BOOL(self, i):
+    def TO_BOOL(self, i: Instr) -> None:
         self.push(self.tx.constant(self.tx.truth(self.pop())))
 
-    def BINARY_OP(self, i):
+    def BINARY_OP(self, i: Instr) -> None:
         left, right = self.popn(2)
         self.push(self.tx.binary(BINARY[i.argval], left, right))
 
-    def COMPARE_OP(self, i):
+    def COMPARE_OP(self, i: Instr) -> None:
         left, right = self.popn(2)
         self.push(self.tx.binary(COMPARE[i.argval], left, right))
 
-    def IS_OP(self, i):
+    def IS_OP(self, i: Instr) -> None:
         left, right = self.popn(2)
         self.push(self.tx.constant(self.tx.identical(left, right) != bool(i.argval)))
 
-    def CONTAINS_OP(self, i):
+    def CONTAINS_OP(self, i: Instr) -> None:
         member, owner = self.popn(2)
         self.push(self.tx.constant(owner.contains(self.tx, member) != bool(i.argval)))
 
     # -- containers ------------------------------------------------------------------------------------------------
 
-    def BUILD_TUPLE(self, i):
+    def BUILD_TUPLE(self, i: Instr) -> None:
         self.push(TupleVariable(self.popn(i.argval)))
 
-    def BUILD_LIST(self, i):
+    def BUILD_LIST(self, i: Instr) -> None:
         self.push(ListVariable(self.popn(i.argval)))
 
-    def BUILD_SET(self, i):
+    def BUILD_SET(self, i: Instr) -> None:
         self.push(new_set(self.tx, self.popn(i.argval)))
 
-    def BUILD_MAP(self, i):
+    def BUILD_MAP(self, i: Instr) -> None:
         values = self.popn(2 * i.argval)
         self.push(new_dict(self.tx, zip(values[::2], values[1::2])))
 
-    def BUILD_CONST_KEY_MAP(self, i):
+    def BUILD_CONST_KEY_MAP(self, i: Instr) -> None:
         keys = self.pop()
         self.push(DictVariable(zip(keys.unpack(self.tx), self.popn(i.argval))))
 
-    def BUILD_SLICE(self, i):
+    def BUILD_SLICE(self, i: Instr) -> None:
         parts = self.popn(i.argval)
         self.push(SliceVariable(parts + [self.tx.constant(None)] * (3 - len(parts))))
 
-    def BUILD_STRING(self, i):
+    def BUILD_STRING(self, i: Instr) -> None:
         self.push(self.tx.joined(self.popn(i.argval)))
 
-    def LIST_APPEND(self, i):
+    def LIST_APPEND(self, i: Instr) -> None:
         value = self.pop()
         self.stack[-i.argval].method_append(self.tx, value)
 
-    def SET_ADD(self, i):
+    def SET_ADD(self, i: Instr) -> None:
         value = self.pop()
         self.stack[-i.argval].method_add(self.tx, value)
 
-    def MAP_ADD(self, i):
+    def MAP_ADD(self, i: Instr) -> None:
         key, value = self.popn(2)
         self.stack[-i.argval].set_item(self.tx, key, value)
 
-    def LIST_EXTEND(self, i):
+    def LIST_EXTEND(self, i: Instr) -> None:
         values = self.pop()
         self.stack[-i.argval].method_extend(self.tx, values)
 
-    def SET_UPDATE(self, i):
+    def SET_UPDATE(self, i: Instr) -> None:
         values = self.pop()
         self.stack[-i.argval].method_update(self.tx, values)
 
-    def DICT_UPDATE(self, i):
+    def DICT_UPDATE(self, i: Instr) -> None:
         values = self.pop()
         pairs = self.tx.mapping_pairs(values)
         if pairs is None:
@@ -426,7 +453,7 @@ class Frame:
         for key, value in pairs:
             self.stack[-i.argval].set_item(self.tx, key, value)
 
-    def DICT_MERGE(self, i):
+    def DICT_MERGE(self, i: Instr) -> None:
         into, values = self.stack[-i.argval - 1], self.pop()
         pairs = self.tx.mapping_pairs(values)
         if pairs is None:
@@ -438,18 +465,19 @@ class Frame:
                 self.tx.raise_error(TypeError, text)
             into.set_item(self.tx, key, value)
 
-    def called(self, i) -> str:
+    def called(self, i: Instr) -> str:
         """The function whose keyword arguments are collected, as errors name it: below its arguments and a NULL or owner."""
         first, second = self.stack[-i.argval - 3 : -i.argval - 1]
         function = (second if first is NULL else first).realize()
         module, name = (self.tx.try_attr(function, part) for part in ("__module__", "__qualname__"))
         if name is None or not name.is_constant():
             raise unsupported("exception", f"a keyword argument of {function} is given twice")
-        known = module is not None and module.is_constant() and module.plain() not in (None, "builtins")
-        return f"{module.plain()}.{name.plain()}" if known else name.plain()
+        if module is None or not module.is_constant() or module.plain() in (None, "builtins"):
+            return name.plain()
+        return f"{module.plain()}.{name.plain()}"
 
-    def LIST_TO_TUPLE(self, i):
-        self.push(TupleVariable(self.pop().items))
+    def LIST_TO_TUPLE(self, i: Instr) -> None:
+        self.push(TupleVariable(self.pop_members()))
 
     def unpacked(self) -> list:
         """The members of what is taken apart."""
@@ -458,7 +486,7 @@ class Frame:
             self.tx.raise_error(TypeError, f"cannot unpack non-iterable {value.python_type().__name__} object")
         return self.tx.unpack(value)
 
-    def UNPACK_SEQUENCE(self, i):
+    def UNPACK_SEQUENCE(self, i: Instr) -> None:
         values = self.unpacked()
         if len(values) != i.argval:
             few = f"not enough values to unpack (expected {i.argval}, got {len(values)})"
@@ -467,7 +495,7 @@ class Frame:
         for value in reversed(values):
             self.push(value)
 
-    def UNPACK_EX(self, i):
+    def UNPACK_EX(self, i: Instr) -> None:
         before, after = i.argval & 255, i.argval >> 8
         values = self.unpacked()
         if len(values) < before + after:
@@ -479,109 +507,110 @@ class Frame:
 
     # -- text ------------------------------------------------------------------------------------------------------
 
-    def CONVERT_VALUE(self, i):
+    def CONVERT_VALUE(self, i: Instr) -> None:
         self.push(self.tx.text_variable(self.pop(), {1: str, 2: repr, 3: ascii}[i.argval]))
 
-    def FORMAT_SIMPLE(self, i):
+    def FORMAT_SIMPLE(self, i: Instr) -> None:
         self.push(self.tx.formatted_variable(self.pop(), self.tx.constant("")))
 
-    def FORMAT_WITH_SPEC(self, i):
+    def FORMAT_WITH_SPEC(self, i: Instr) -> None:
         value, spec = self.popn(2)
         self.push(self.tx.formatted_variable(value, spec))
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def CALL(self, i):
+    def CALL(self, i: Instr) -> None:
         count, names = i.argval
         args = self.popn(count)
         first, second = self.popn(2)
         positional, named = args[: count - len(names)], dict(zip(names, args[count - len(names) :]))
         self.push(self._call(first, second, positional, named))
 
-    def _call(self, first, second, args, kwargs):
+    def _call(self, first: Variable, second: Variable, args: list, kwargs: dict) -> Variable:
         if first is NULL:
             return self.tx.call(second, args, kwargs)
         if second is NULL:
             return self.tx.call(first, args, kwargs)
         return self.tx.call(first, [second, *args], kwargs)
 
-    def CALL_FUNCTION_EX(self, i):
+    def CALL_FUNCTION_EX(self, i: Instr) -> None:
         kwargs = self.tx.pairs(self.pop()) if i.argval & 1 else ()
         args = self.tx.unpack(self.pop())
         first, second = self.popn(2)
         self.push(self._call(first, second, args, {key.plain(): value for key, value in kwargs}))
 
-    def MAKE_FUNCTION(self, i):
+    def MAKE_FUNCTION(self, i: Instr) -> None:
         code = self.pop().plain()
-        closure = self.pop().items if i.argval & 8 else []
+        closure = self.pop_members() if i.argval & 8 else []
         annotations = self.pop() if i.argval & 4 else None
         kwdefaults = {key.plain(): value for key, value in self.tx.pairs(self.pop())} if i.argval & 2 else {}
-        defaults = self.pop().items if i.argval & 1 else []
+        defaults = self.pop_members() if i.argval & 1 else []
         made = UserFunctionVariable(code=code, globals=self.globals, defaults=defaults, kwdefaults=kwdefaults, closure=closure)
         if annotations is not None:
             flat = annotations.unpack(self.tx)
             made.attrs["__annotations__"] = DictVariable(zip(flat[::2], flat[1::2]))
         self.push(made)
 
-    def RETURN_VALUE(self, i):
+    def RETURN_VALUE(self, i: Instr) -> Variable:
         self.result = self.pop()
         return self.result
 
     # -- control ---------------------------------------------------------------------------------------------------
 
-    def JUMP(self, i):
+    def JUMP(self, i: Instr) -> None:
         self.jump(i)
 
     JUMP_NO_INTERRUPT = JUMP
 
-    def POP_JUMP_IF_TRUE(self, i):
+    def POP_JUMP_IF_TRUE(self, i: Instr) -> None:
         if self.tx.truth(self.pop()):
             self.jump(i)
 
-    def POP_JUMP_IF_FALSE(self, i):
+    def POP_JUMP_IF_FALSE(self, i: Instr) -> None:
         if not self.tx.truth(self.pop()):
             self.jump(i)
 
-    def _pop_is_none(self):
+    def _pop_is_none(self) -> bool:
         value = self.pop()
         return isinstance(value, ConstantVariable) and value.python_type() is type(None)
 
-    def POP_JUMP_IF_NONE(self, i):
+    def POP_JUMP_IF_NONE(self, i: Instr) -> None:
         if self._pop_is_none():
             self.jump(i)
 
-    def POP_JUMP_IF_NOT_NONE(self, i):
+    def POP_JUMP_IF_NOT_NONE(self, i: Instr) -> None:
         if not self._pop_is_none():
             self.jump(i)
 
-    def GET_ITER(self, i):
+    def GET_ITER(self, i: Instr) -> None:
         self.push(self.tx.iterate(self.pop()))
 
-    def FOR_ITER(self, i):
-        value = self.stack[-1].next(self.tx)
+    def FOR_ITER(self, i: Instr) -> None:
+        iterator: Any = self.stack[-1]
+        value = iterator.next(self.tx)
         if value is None:
             self.pop()
             self.jump(i)
         else:
             self.push(value)
 
-    def GET_LEN(self, i):
+    def GET_LEN(self, i: Instr) -> None:
         self.push(self.stack[-1].length(self.tx))
 
     # -- generators ------------------------------------------------------------------------------------------------
 
-    def RETURN_GENERATOR(self, i):
+    def RETURN_GENERATOR(self, i: Instr) -> None:
         self.push(self.tx.constant(None))
 
-    def YIELD_VALUE(self, i):
+    def YIELD_VALUE(self, i: Instr) -> Variable:
         return self.pop()
 
-    def GET_YIELD_FROM_ITER(self, i):
+    def GET_YIELD_FROM_ITER(self, i: Instr) -> None:
         self.push(self.tx.iterate(self.pop()))
 
-    def SEND(self, i):
+    def SEND(self, i: Instr) -> None:
         sent = self.pop()
-        receiver = self.stack[-1]
+        receiver: Any = self.stack[-1]
         if isinstance(receiver, GeneratorVariable):
             value = receiver.next(self.tx, sent)
         elif isinstance(sent, ConstantVariable) and sent.value is None:
@@ -594,14 +623,14 @@ class Frame:
         else:
             self.push(value)
 
-    def END_SEND(self, i):
+    def END_SEND(self, i: Instr) -> None:
         value = self.pop()
         self.pop()
         self.push(value)
 
     # -- exceptions ------------------------------------------------------------------------------------------------
 
-    def RAISE_VARARGS(self, i):
+    def RAISE_VARARGS(self, i: Instr) -> NoReturn:
         parts = self.popn(i.argval)
         if not parts:
             if self.tx.exception_now is None:
@@ -615,13 +644,13 @@ class Frame:
             raised.set_attr(self.tx, "__cause__", cause)
         raise UserRaise(raised, f"raise {raised.describe()}")
 
-    def RERAISE(self, i):
+    def RERAISE(self, i: Instr) -> NoReturn:
         raised = self.pop()
         if not isinstance(raised, ExceptionVariable):
             raise unsupported("exception", "an exception from outside is raised again")
         raise UserRaise(raised, f"raise {raised.describe()}")
 
-    def STOPITERATION_ERROR(self, i):
+    def STOPITERATION_ERROR(self, i: Instr) -> None:
         raised = self.pop()
         if issubclass(raised.python_type(), StopIteration):
             stop, raised = raised, ExceptionVariable(RuntimeError, [self.tx.constant("generator raised StopIteration")])
@@ -629,31 +658,31 @@ class Frame:
             raised.set_attr(self.tx, "__context__", stop)
         self.push(raised)
 
-    def PUSH_EXC_INFO(self, i):
-        raised = self.pop()
+    def PUSH_EXC_INFO(self, i: Instr) -> None:
+        raised: Any = self.pop()
         self.push(self.tx.exception_now or self.tx.constant(None))
         self.push(raised)
         self.tx.exception_now = raised
 
-    def POP_EXCEPT(self, i):
+    def POP_EXCEPT(self, i: Instr) -> None:
         previous = self.pop()
         self.tx.exception_now = previous if isinstance(previous, ExceptionVariable) else None
 
-    def CHECK_EXC_MATCH(self, i):
+    def CHECK_EXC_MATCH(self, i: Instr) -> None:
         wanted = self.pop()
         members = wanted.items if isinstance(wanted, TupleVariable) else [wanted]
         if not all(c.is_constant() and is_exception_class(c.plain()) for c in members):
             raise unsupported("exception", f"an except clause for {wanted}")
         self.push(self.tx.constant(issubclass(self.stack[-1].python_type(), tuple(c.plain() for c in members))))
 
-    def BEFORE_WITH(self, i):
+    def BEFORE_WITH(self, i: Instr) -> None:
         manager = self.pop()
         leave = self._special(manager, "__exit__")
         enter = self._special(manager, "__enter__")
         self.push(leave)
         self.push(self.tx.call(enter, [], {}))
 
-    def _special(self, manager, name):
+    def _special(self, manager: Variable, name: str) -> Variable:
         if isinstance(manager, UserObjectVariable):
             found = lookup(manager.cls, name)
             if found is None:
@@ -662,16 +691,16 @@ class Frame:
             return self.tx.bind(found, manager, name)
         return self.tx.get_attr(manager, name)
 
-    def WITH_EXCEPT_START(self, i):
+    def WITH_EXCEPT_START(self, i: Instr) -> None:
         leave, raised = self.stack[-4], self.stack[-1]
         self.push(self.tx.call(leave, [self.tx.wrap_type(raised.python_type()), raised, self.traceback_of(raised)], {}))
 
-    def traceback_of(self, raised):
+    def traceback_of(self, raised: Variable) -> TracebackVariable | ConstantVariable:
         return TracebackVariable(raised) if isinstance(raised, ExceptionVariable) else self.tx.constant(None)
 
     # -- imports and patterns --------------------------------------------------------------------------------------
 
-    def IMPORT_NAME(self, i):
+    def IMPORT_NAME(self, i: Instr) -> None:
         level, names = (part.plain() for part in self.popn(2))
         package = (self.globals.get("__package__") or "").split(".")
         wanted = i.argval if level == 0 else ".".join([*package[: len(package) - level + 1], i.argval]).rstrip(".")
@@ -683,12 +712,12 @@ class Frame:
                 self.import_part(f"{module.__name__}.{name}")
         self.push(self.tx.wrap_pinned(module, module.__name__))
 
-    def import_part(self, name):
+    def import_part(self, name: str) -> None:
         """`from package import name` for a module that is not loaded yet; a name that is none is IMPORT_FROM's error."""
         if importlib.util.find_spec(name) is not None:
             self.tx.run_outside(importlib.import_module, name)
 
-    def IMPORT_FROM(self, i):
+    def IMPORT_FROM(self, i: Instr) -> None:
         module = self.stack[-1]
         found = self.tx.try_attr(module, i.argval)
         if found is None:
@@ -697,18 +726,18 @@ class Frame:
             self.tx.raise_error(ImportError, f"cannot import name {i.argval!r} from {value.__name__!r} ({place})")
         self.push(found)
 
-    def MATCH_SEQUENCE(self, i):
+    def MATCH_SEQUENCE(self, i: Instr) -> None:
         self.push(self.tx.constant(bool(self.stack[-1].python_type().__flags__ & SEQUENCE_FLAG)))
 
-    def MATCH_MAPPING(self, i):
+    def MATCH_MAPPING(self, i: Instr) -> None:
         self.push(self.tx.constant(bool(self.stack[-1].python_type().__flags__ & MAPPING_FLAG)))
 
-    def MATCH_KEYS(self, i):
+    def MATCH_KEYS(self, i: Instr) -> None:
         subject, keys = self.stack[-2:]
         found = [subject.get_item(self.tx, k) if subject.contains(self.tx, k) else None for k in keys.unpack(self.tx)]
         self.push(self.tx.constant(None) if None in found else TupleVariable(found))
 
-    def MATCH_CLASS(self, i):
+    def MATCH_CLASS(self, i: Instr) -> None:
         subject, cls, names = self.popn(3)
         if not issubclass(subject.python_type(), cls.plain()):
             self.push(self.tx.constant(None))
@@ -719,7 +748,7 @@ class Frame:
         self.push(self.tx.constant(None) if None in found else TupleVariable(found))
 
 
-OPCODES = {name: method for name, method in vars(Frame).items() if name.isupper() and callable(method)}
+OPCODES: dict[str, Callable] = {name: method for name, method in vars(Frame).items() if name.isupper() and callable(method)}
 
 
 # -- inlining --------------------------------------------------------------------------------------------------------
@@ -736,12 +765,12 @@ class GeneratorVariable(IteratorVariable):
         self.made_at = frame.tx.frames[0].step - 1
         frame.tx.generators.append(self)
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         if name in ("__name__", "__qualname__"):
             return tx.constant(self.frame.code.co_name if name == "__name__" else self.frame.code.co_qualname)
         return super().get_attr(tx, name)
 
-    def next(self, tx, sent=None):
+    def next(self, tx: Any, sent: Any = None) -> Any:
         if self.done:
             self.returned = None  # told once, to whoever ran it to its end
             return None
@@ -763,7 +792,7 @@ class GeneratorVariable(IteratorVariable):
             return None
         return value
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Any:
         if name == "send":
             value = self.next(tx, args[0])
             return value if value is not None else tx.stop_iteration(self)
@@ -773,7 +802,7 @@ class GeneratorVariable(IteratorVariable):
             return self.throw(tx, args)
         return super().call_method(tx, name, args, kwargs)
 
-    def close(self, tx):
+    def close(self, tx: Any) -> Variable | None:
         """Run what the generator has in `finally` and `with`."""
         if not self.started:
             self.done = True
@@ -799,7 +828,7 @@ class GeneratorVariable(IteratorVariable):
             what = f"a generator of {self.frame.code.co_qualname} is left inside a try or with"
             raise unsupported("generator", what, step=self.made_at)
 
-    def throw(self, tx, args):
+    def throw(self, tx: Any, args: list) -> Variable:
         raised = args[1] if len(args) > 1 and isinstance(args[1], ExceptionVariable) else args[0]
         if isinstance(raised, ClassVariable) and issubclass(raised.cls, BaseException) and len(args) == 1:
             raised = tx.call(raised, [], {})
@@ -821,7 +850,7 @@ class GeneratorVariable(IteratorVariable):
             tx.stop_iteration(self)
         return value
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         raise unsupported("generator", f"a generator of {self.frame.code.co_qualname} lives across the break")
 
 
@@ -834,7 +863,7 @@ def ends_loudly(value: Variable) -> bool:
 MAX_DEPTH = 60
 
 
-def inline(tx, function: UserFunctionVariable, args: list, kwargs: dict) -> Variable:
+def inline(tx: Context, function: UserFunctionVariable, args: list, kwargs: dict) -> Variable:
     """Interpret a call of a Python function in place."""
     code = function.code
     tx.refuse_marked(function)
@@ -849,7 +878,7 @@ def inline(tx, function: UserFunctionVariable, args: list, kwargs: dict) -> Vari
     return frame.run()
 
 
-def load_global(tx, frame: Frame, name: str) -> Variable:
+def load_global(tx: Context, frame: Frame, name: str) -> Variable:
     """A global of the frame's module, or a builtin that no global hides."""
     stored = tx.effects.stored_global(frame.globals, name)
     if stored is not None and stored is not DELETED:
@@ -869,5 +898,5 @@ def load_global(tx, frame: Frame, name: str) -> Variable:
     return tx.wrap_pinned(scope[name], name)
 
 
-def source_line(code, line):
+def source_line(code: types.CodeType, line: int) -> str:
     return linecache.getline(code.co_filename, line).strip()

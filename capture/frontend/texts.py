@@ -16,18 +16,19 @@ from collections.abc import Callable
 from ...eager.sizes import SYMBOLIC
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
+from .semantics import Semantics
 from ..shapes.symbolic_shapes import SymFloat
 from ..variables.base import Variable
 from ..variables.constant import SymVariable, TextVariable, is_open, is_open_text, join_texts, sample
 from ..variables.exceptions import ExceptionVariable
-from ..variables.objects import UserObjectVariable, lookup
+from ..variables.objects import UserObjectVariable, defined, lookup
 from ..variables.sequences import TupleVariable
 
 
 CONVERSIONS = re.compile(r"%[^a-zA-Z%]*([a-zA-Z%])")
 
 
-class Texts:
+class Texts(Semantics):
     """The texts of variables."""
 
     # -- text ------------------------------------------------------------------------------------------------------
@@ -43,12 +44,12 @@ class Texts:
             return self.call(own, [], {}).plain()
         return self.run_variables(lambda value: form(settled(value)), [variable], what="formatting")
 
-    def own_text(self, variable, names):
+    def own_text(self, variable: Variable, names: tuple) -> Variable | None:
         """The method that a named tuple's class has for its text, if the program wrote it."""
         found = (variable.own_method(self, name) for name in names) if isinstance(variable, TupleVariable) else ()
         return next((own for own in found if own is not None), None)
 
-    def text_of_object(self, variable, form, names=("__str__", "__repr__"), args=()):
+    def text_of_object(self, variable: Any, form: Callable, names: tuple = ("__str__", "__repr__"), args: Any = ()) -> Any:
         for name in ("__repr__",) if form in (repr, ascii) else names:
             found = lookup(variable.cls, name)
             if found is not None and isinstance(found[1], types.FunctionType):
@@ -63,7 +64,7 @@ class Texts:
         own = self.own_text(variable, ("__format__",))
         if own is not None:
             return self.call(own, [self.constant(spec)], {}).plain()
-        if isinstance(variable, UserObjectVariable) and lookup(variable.cls, "__format__")[0] is not object:
+        if isinstance(variable, UserObjectVariable) and defined(variable.cls, "__format__")[0] is not object:
             return self.text_of_object(variable, format, ("__format__",), [self.constant(spec)])
         if isinstance(variable, (UserObjectVariable, ExceptionVariable)) or self.own_text(variable, ("__str__", "__repr__")):
             if spec:
@@ -96,10 +97,10 @@ class Texts:
         variable = variable.realize()
         if not is_open(variable):
             return self.constant(self.formatted(variable, spec.plain()))
-        spec = self.constant(spec.plain())
-        if spec.value == "" and variable.python_type() is str:
+        text = spec.plain()
+        if text == "" and variable.python_type() is str:
             return variable
-        return self.written(format, [variable, spec]) or self.constant(self.formatted(variable, spec.value))
+        return self.written(format, [variable, self.constant(text)]) or self.constant(self.formatted(variable, text))
 
     def joined(self, parts: list) -> Variable:
         if any(map(is_open, parts)):

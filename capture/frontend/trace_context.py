@@ -1,77 +1,57 @@
 """Context: the state of one trace, and the questions that variables ask of it (`tx` everywhere).
 
-It holds the tracer (graph), the guards, the side effects and the frames being interpreted, makes variables, and runs library code
-on fake tensors. What calls, operators and iteration mean is in semantics.py, what texts say in texts.py. Wrapping and inlining
-are handed in, so that variables know nothing of the interpreter.
+It holds the tracer (graph), the guards, the side effects and the frames being interpreted, and says which objects are one. How
+library code runs on fake tensors is in trace_state.py, what calls, operators and iteration mean in semantics.py, what texts say
+in texts.py. Wrapping and inlining are handed in, so that variables know nothing of the interpreter.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 import types
 import typing
 from typing import Any
 from collections.abc import Callable
 
-from ...eager import autograd, dispatch, overrides, random
-from ...eager.errors import DataDependent
+from ...eager import dispatch, overrides, random
 from ...eager.nn.parameter import Parameter
 from ...eager.tensor import Tensor
-from ...runtime.errors import FlambeauError
 from .. import state
-from ..breaks import Assumptions, UserRaise, unsupported
-from .semantics import AUTOGRAD, ROOT, Semantics
+from ..breaks import Assumptions, unsupported
 from .side_effects import SideEffects
 from .texts import Texts
+from .trace_state import ROOT
+from ..guards.growth import Watch
 from ..guards.source import Attr, Guards, Pinned, Root, Source
 from ..guards.tensor_facts import TensorFacts
 from ..graph.graph_tracer import GraphTracer
 
 # some of these register handlers
 from ..variables import builder, builtins, copying, eval_text, autograd_function, higher_order, messages, objects, polyfills  # noqa: F401
-from ..variables.base import NotPlain, Variable
+from ..variables.base import Variable
 from ..variables.class_mutation import ClassEdits
-from ..variables.constant import ConstantVariable
 from ..variables.user_subclass import derived_object
 from ..variables.dicts import DictVariable
-from ..variables.exceptions import ExceptionVariable, SizedExceptionVariable
+from ..variables.exceptions import ExceptionVariable
 from ..variables.functions import CellVariable
 from ..variables.iterators import FixedIterator
 from ..variables.module import Module, ModuleVariable
-from ..variables.objects import ClassVariable, UserObjectVariable
+from ..variables.objects import UserObjectVariable
 from ..variables.sequences import TupleVariable
 from ..variables.tensor import TensorVariable
 
-INLINED = tuple(
-    f"{ROOT}.eager.{name}"
-    for name in (
-        "nn.modules",
-        "nn.utils",
-        "nn.attention",
-        "nn.parallel",
-        "optim",
-        "utils",
-        "distributions",
-        "func",
-        "compat.backends",
-        "compat.pytree",
-        "compat.higher_order",
-    )
-)
-EAGER = f"{ROOT}.eager"
 
-
-class Context(Semantics, Texts):
+class Context(Texts):
     """One trace of one frame."""
 
     OPEN_NEW = (typing.Generic.__new__, Module.__new__)  # a __new__ that does what object's does
     OPAQUE = (random.Generator,)
     PLAIN_GETATTRIBUTE = (object, types.ModuleType, types.SimpleNamespace)
-    GRAD_MODES = (autograd.no_grad, autograd.enable_grad, autograd.set_grad_enabled, autograd.inference_mode)
+
+    watch: Watch  # what the code relies on, of what changes from call to call
 
     def __init__(
-        self, inline: Callable, load_global: Callable, options, symbolic: dict, assumptions: Assumptions = Assumptions()
+        self, inline: Callable, load_global: Callable, options: Any, symbolic: dict, assumptions: Assumptions = Assumptions()
     ):
         self.guards, self.effects = Guards(), SideEffects(self)
         self.inline_call, self.global_of, self.options, self.symbolic = inline, load_global, options, symbolic
@@ -92,7 +72,6 @@ class Context(Semantics, Texts):
         self.cached_calls: set = set()  # calls of functions with a cache that are guarded already
         self.identities = False  # whether the program asked for an id()
         self.class_edits = ClassEdits()
-        self.watch = None  # what the code relies on, of what changes from call to call
         self.lookups: dict = {}  # class -> name -> what was found along its bases
         self.memberships: dict = {}  # (source, expression) -> (number, whether it is a key there, line)
         self.float_guards: dict = {}  # (source, comparison) -> the one object of it
@@ -101,30 +80,19 @@ class Context(Semantics, Texts):
     # -- where we are ----------------------------------------------------------------------------------------------
 
     @property
-    def frame(self):
+    def frame(self) -> Any:
         return self.frames[-1]
 
     def stack(self) -> tuple:
         """(filename, line number, source line, function) of every active user frame, innermost last."""
         return user_stack(self.frames)
 
-    def line(self) -> str:
-        """The user's innermost line as `file:line`, for guards."""
-        for frame in reversed(self.frames):
-            if not frame.trusted and frame.line:
-                return f"{frame.code.co_filename}:{frame.line}"
-        return ""
-
     # -- guards and identity ---------------------------------------------------------------------------------------
-
-    def guard(self, source: Source, kind: str, payload: Any = None) -> None:
-        if not (isinstance(source, Pinned) and kind in ("is", "type_is", "equals")):
-            self.guards.add(source, kind, payload, self.line())
 
     def guard_identity(self, source: Source, value: Any) -> None:
         self.guard(source, "is", value)
 
-    def guard_membership(self, source: Source, number, there: bool) -> bool:
+    def guard_membership(self, source: Source, number: Any, there: bool) -> bool:
         """Whether a symbolic number is among the keys of a container."""
         return self.memberships.setdefault((source, number.expr), (number, there, self.line()))[1]
 
@@ -139,11 +107,11 @@ class Context(Semantics, Texts):
             self.guard(source, "type_is", types.FunctionType)
             self.guard(Attr(source, "__code__"), "is", value.__code__)
 
-    def known(self, value: Any):
+    def known(self, value: Any) -> Any:
         found = self.memory.get(id(value))
         return found[1] if found is not None else None
 
-    def remember(self, value: Any, variable: Variable) -> Variable:
+    def remember(self, value: Any, variable: Any) -> Any:
         self.memory[id(value)] = value, variable, variable.source
         return variable
 
@@ -169,42 +137,21 @@ class Context(Semantics, Texts):
                     and type(other) is type(variable)
                     and not lie_apart(variable, other)
                 ):
-                    self.guard_different(variable.source, source)
-
-    def guard_different(self, a: Source, b: Source) -> None:
-        """Two paths lead to two objects. Pinned objects are different for good."""
-        if not (isinstance(a, Pinned) and isinstance(b, Pinned)):
-            first, second = sorted((a, b), key=lambda source: source.name())
-            self.guard(first, "not_same", second)
+                    self.guard_different(variable.known_source, source)
 
     # -- making variables ------------------------------------------------------------------------------------------
 
-    def wrap(self, value: Any, source: Source) -> Variable:
-        return builder.wrap(self, value, source)
-
-    def fresh(self, value: Any) -> Variable:
-        return builder.fresh(self, value)
-
-    def constant(self, value: Any) -> ConstantVariable:
-        return ConstantVariable(value)
-
-    def tuple(self, items) -> TupleVariable:
+    def tuple(self, items: list) -> TupleVariable:
         return TupleVariable(items)
 
-    def dictionary(self, pairs) -> DictVariable:
+    def dictionary(self, pairs: Any) -> DictVariable:
         return DictVariable(pairs)
 
-    def iterator(self, members) -> FixedIterator:
+    def iterator(self, members: list) -> FixedIterator:
         return FixedIterator(members)
-
-    def wrap_type(self, cls: type) -> ClassVariable:
-        return ClassVariable(cls)
 
     def pinned(self, value: Any, label: str) -> Pinned:
         return Pinned(value, label)
-
-    def wrap_pinned(self, value: Any, label: str) -> Variable:
-        return self.wrap(value, Pinned(value, label))
 
     def object_variable(self, cls: type) -> UserObjectVariable:
         return ModuleVariable(cls) if issubclass(cls, Module) else derived_object(cls) or UserObjectVariable(cls)
@@ -257,50 +204,10 @@ class Context(Semantics, Texts):
         """Whether an earlier call of the same code saw another number here."""
         return bool(self.symbolic.get(source.name()))
 
-    def symbolic_int(self, value: int, source: Source):
+    def symbolic_int(self, value: int, source: Source) -> Any:
         return self.tracer.symbolic_int(value, source)
 
     # -- running library code --------------------------------------------------------------------------------------
-
-    def run(self, fn: Callable, *args, **kwargs) -> Any:
-        """Call real code on fakes and numbers; its exceptions are the traced program's. What a builtin asks of a number is
-        the program's own question; what library code asks is asked of a size or an index."""
-        before, self.env.assumes = self.env.assumes, not isinstance(fn, (types.BuiltinFunctionType, type))
-        try:
-            with self.tracer:
-                return fn(*args, **kwargs)
-        except DataDependent as error:
-            raise unsupported("item" if "item" in error.what else "data-dependent", str(error)) from error
-        except (FlambeauError, UserRaise):
-            raise
-        except RecursionError as error:
-            raise unsupported("recursion", "calls nest too deeply") from error
-        except Exception as error:
-            raise UserRaise(self.exception(error), f"{type(error).__name__}: {error}") from error
-        finally:
-            self.env.assumes = before
-
-    def run_outside(self, fn: Callable, *args, **kwargs) -> Any:
-        """Call real code on real values, as if nothing were traced; its exceptions are the traced program's."""
-        try:
-            return fn(*args, **kwargs)
-        except Exception as error:
-            raise UserRaise(self.exception(error), f"{type(error).__name__}: {error}") from error
-
-    def run_variables(self, fn: Callable, args=(), kwargs=None, what: str = "") -> Any:
-        """`run` on variables; one without a plain value is a graph break."""
-        try:
-            values = [a.realize().plain() for a in args]
-            named = {k: v.realize().plain() for k, v in (kwargs or {}).items()}
-        except NotPlain as error:
-            name = what or getattr(fn, "__qualname__", repr(fn))
-            raise unsupported("call", f"{name} cannot be traced with {error} as an argument") from error
-        return self.run(fn, *values, **named)
-
-    def runs_for_real(self, fn: Any) -> bool:
-        """Library functions that are run on fakes instead of being inlined."""
-        module = getattr(fn, "__module__", None) or ""
-        return module.startswith(EAGER) and not module.startswith((*INLINED, AUTOGRAD))
 
     def is_trusted(self, module: str) -> bool:
         """Modules whose functions and constants never change: the library's own and the numeric ones of Python."""
@@ -320,16 +227,6 @@ class Context(Semantics, Texts):
             "abc",
             "cmath",
         )
-
-    def exception(self, error: Exception) -> ExceptionVariable:
-        """What library code raised."""
-        if self.env.symbols and not self.env.symbols.keys().isdisjoint(re.findall(r"[a-z]\d+", str(error))):  # "s0xs1" has two
-            return SizedExceptionVariable(error)
-        arguments = [self.constant(a if isinstance(a, (str, int, float, bool, type(None))) else str(a)) for a in error.args]
-        return ExceptionVariable(type(error), arguments, error)
-
-    def raise_error(self, cls: type, *args):
-        raise UserRaise(ExceptionVariable(cls, [self.constant(a) for a in args]), f"{cls.__name__}: {' '.join(map(str, args))}")
 
     # -- grad mode -------------------------------------------------------------------------------------------------
 
@@ -361,12 +258,12 @@ class Stack(tuple):
     module, regions = "", ()
 
 
-def has_handler(frames) -> bool:
+def has_handler(frames: list) -> bool:
     """Whether the program catches what is raised where it is now."""
     return any(frame.instr is not None and frame.instr.handler is not None for frame in frames)
 
 
-def user_stack(frames, regions=()) -> Stack:
+def user_stack(frames: list, regions: Any = ()) -> Stack:
     stack = Stack(place for frame in frames if (place := frame.place()) is not None)
     if regions:
         stack.regions = tuple(regions)

@@ -17,7 +17,7 @@ import sys
 import types
 from itertools import chain
 from typing import Any
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ...eager.compat import pytree
 from ...eager.nn.modules.container import Sequential
@@ -39,7 +39,7 @@ _wrapped_methods: list[tuple[type, str]] = []
 class PHBase:
     """In `concrete_args`: stays an input."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "PH"
 
 
@@ -55,12 +55,12 @@ is_fx_symbolic_tracing = is_fx_tracing
 _tracing: list = []
 
 
-def _assert_is_none(value, msg) -> None:
+def _assert_is_none(value: Any, msg: Any) -> None:
     if value is not None:
         raise AssertionError(msg)
 
 
-def wrap(fn_or_name):
+def wrap(fn_or_name: Any) -> Any:
     """At module scope: calls of that function from this module, with a proxy among the arguments, are one node. Takes a
     name or decorates; returns its argument."""
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
@@ -73,7 +73,7 @@ def wrap(fn_or_name):
     return fn_or_name
 
 
-def _find_proxy(*values) -> Proxy | None:
+def _find_proxy(*values: Any) -> Proxy | None:
     found: list[Proxy] = []
     map_aggregate(values, lambda x: found.append(x) if isinstance(x, Proxy) else x)
     return found[0] if found else None
@@ -83,7 +83,7 @@ def _recorded(function: Callable) -> Callable:
     """The function, or a node of it where a proxy comes in."""
 
     @functools.wraps(function)
-    def asked(*args, **kwargs):
+    def record(*args: Any, **kwargs: Any) -> Any:
         proxy = _find_proxy(args, kwargs)
         if proxy is None:
             return function(*args, **kwargs)
@@ -91,13 +91,14 @@ def _recorded(function: Callable) -> Callable:
         made.node.meta["is_wrapped"] = True
         return made
 
+    asked: Any = record
     asked.__fx_recorded__ = True
     return asked
 
 
 def _recorded_method(name: str, method: Callable) -> Callable:
     @functools.wraps(method)
-    def asked(*args, **kwargs):
+    def asked(*args: Any, **kwargs: Any) -> Any:
         proxy = _find_proxy(args, kwargs)
         if proxy is None:
             return method(*args, **kwargs)
@@ -135,7 +136,7 @@ class Tracer(TracerBase):
             raise NameError("module is not installed as a submodule")
         return paths[mod]
 
-    def call_module(self, m: Module, forward: Callable, args: tuple, kwargs: dict):
+    def call_module(self, m: Module, forward: Callable, args: tuple, kwargs: dict) -> Proxy:
         """A call of a module: one node, or what its forward does."""
         path = self.path_of_module(m)
         outer, self.scope = self.scope, Scope(path, type(m))
@@ -149,7 +150,7 @@ class Tracer(TracerBase):
             self.scope = outer
             self.module_stack.pop(key)
 
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict):
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict) -> Any:
         """What reading an attribute of a module gives: parameters are proxies."""
         if isinstance(attr_val, Parameter):
             members = self.root.named_parameters()
@@ -164,7 +165,7 @@ class Tracer(TracerBase):
             parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {})
         return parameter_proxy_cache[name]
 
-    def create_arg(self, a):
+    def create_arg(self, a: Any) -> Any:
         if isinstance(a, Parameter):
             name = next((n for n, p in self.root.named_parameters() if p is a), None)
             if name is None:
@@ -198,7 +199,7 @@ class Tracer(TracerBase):
 
     # -- inputs
 
-    def create_args_for_root(self, root_fn: Callable, is_module: bool, concrete_args: dict | None = None):
+    def create_args_for_root(self, root_fn: Callable, is_module: bool, concrete_args: dict | None = None) -> tuple:
         """The function to call and its arguments: proxies, or the values of `concrete_args`."""
         plain = inspect.unwrap(root_fn)
         code = plain.__code__
@@ -220,7 +221,7 @@ class Tracer(TracerBase):
         return _taking_all_by_place(plain, len(args)), args
 
     @staticmethod
-    def _given(concrete_args, names: list, function) -> dict:
+    def _given(concrete_args: Any, names: list, function: Callable) -> dict:
         if isinstance(concrete_args, tuple):
             if len(concrete_args) != len(names):
                 raise RuntimeError(f"Tracing expected {len(names)} arguments but got {len(concrete_args)} concrete arguments")
@@ -232,11 +233,11 @@ class Tracer(TracerBase):
                 )
         return concrete_args or {}
 
-    def _proxy_placeholder(self, name: str, given: dict, signature, function) -> Any:
+    def _proxy_placeholder(self, name: str, given: dict, signature: Any, function: Callable) -> Any:
         bare = name.lstrip("*")
         parameter = signature.parameters.get(bare)
-        has_default = not name.startswith("*") and parameter is not None and parameter.default is not inspect.Parameter.empty
-        default = (parameter.default,) if has_default else ()
+        is_open = name.startswith("*") or parameter is None or parameter.default is inspect.Parameter.empty
+        default = () if parameter is None or is_open else (parameter.default,)
         if name not in given:
             kind = getattr(function, "__annotations__", {}).get(bare)
             return self.create_proxy("placeholder", name, default, {}, type_expr=kind)
@@ -253,7 +254,7 @@ class Tracer(TracerBase):
 
     # -- the trace
 
-    def trace(self, root, concrete_args: dict | None = None) -> Graph:
+    def trace(self, root: Any, concrete_args: dict | None = None) -> Graph:
         """The graph of `root(...)`: see the module."""
         _tracing.append(self)
         try:
@@ -261,7 +262,7 @@ class Tracer(TracerBase):
         finally:
             _tracing.pop()
 
-    def _trace(self, root, concrete_args) -> Graph:
+    def _trace(self, root: Any, concrete_args: Any) -> Graph:
         is_module = isinstance(root, Module)
         self.root = root if is_module else Module()
         function = getattr(type(root), self.traced_func_name) if is_module else root
@@ -283,16 +284,16 @@ class Tracer(TracerBase):
     traced_func_name = "forward"
 
     @contextlib.contextmanager
-    def _asked(self, space: dict):
+    def _asked(self, space: dict) -> Iterator[None]:
         """While open: module calls, their attributes and wrapped functions ask this tracer."""
         call, read, cache = Module.__call__, Module.__getattr__, {}
 
         @functools.wraps(read)
-        def module_getattr(mod, name):
+        def module_getattr(mod: Any, name: str) -> Any:
             return self.getattr(name, read(mod, name), cache)
 
         @functools.wraps(call)
-        def module_call(mod, *args, **kwargs):
+        def module_call(mod: Any, *args: Any, **kwargs: Any) -> Proxy:
             forward = lambda *args, **kwargs: call(mod, *args, **kwargs)
             searched = getattr(mod, "forward", None)
             with patched(self._functions(getattr(searched, "__globals__", {}))):
@@ -329,7 +330,7 @@ class Tracer(TracerBase):
 _COLLECTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
-def _taking_all_by_place(function, count: int):
+def _taking_all_by_place(function: Any, count: int) -> Any:
     """The same code, with *args, **kwargs and keyword-only parameters as positional ones."""
     code = function.__code__.replace(
         co_flags=function.__code__.co_flags & ~_COLLECTS, co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0
@@ -339,7 +340,7 @@ def _taking_all_by_place(function, count: int):
     return made
 
 
-def _tensors_of(root: Module):
+def _tensors_of(root: Module) -> Iterator[Any]:
     """(path, tensor) of buffers and plain tensor attributes."""
     for prefix, module in root.named_modules():
         for name, value in chain(list(vars(module).items()), module._buffers.items()):
@@ -373,7 +374,7 @@ __all__ = [
 class ProxyableClassMeta(type):
     """Classes whose construction with a proxy among the arguments is one node."""
 
-    def __call__(cls, *args, **kwargs):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         proxy = _find_proxy(args, kwargs)
         return (
             super().__call__(*args, **kwargs) if proxy is None else proxy.tracer.create_proxy("call_function", cls, args, kwargs)

@@ -31,13 +31,13 @@ _BINARY = {
 has_side_effect(set_grad_enabled)
 
 
-def from_captured(captured) -> GraphModule:
+def from_captured(captured: Any) -> GraphModule:
     """The GraphModule of a captured graph; it takes and returns what the captured graph does."""
     return GraphModule(dict(captured.constants), _Converter(captured).graph, "Captured")
 
 
 class _Converter:
-    def __init__(self, captured):
+    def __init__(self, captured: Any):
         self.captured, self.graph = captured, Graph()
         self.nodes: dict[Any, Node] = {}
         self.symbols = captured.symbol_sources()
@@ -46,7 +46,7 @@ class _Converter:
         for node in captured.nodes:
             self.convert(node)
 
-    def convert(self, node) -> None:
+    def convert(self, node: Any) -> None:
         if node.op == "output":
             self.switch(True)
             self.graph.output(self.argument(node.args[0]))
@@ -72,7 +72,7 @@ class _Converter:
             self.graph.call_function(set_grad_enabled, (self.before if grad else False,))
             self.grad = grad
 
-    def argument(self, value):
+    def argument(self, value: Any) -> Any:
         if type(value).__hash__ is object.__hash__ and value in self.nodes:
             return self.nodes[value]
         if isinstance(value, tuple) and not hasattr(value, "_fields"):
@@ -87,14 +87,14 @@ class _Converter:
 
     # -- sizes
 
-    def number(self, value):
+    def number(self, value: Any) -> Node:
         """A symbolic number as nodes."""
         text = str(value)
         if text not in self.sizes:
             self.sizes[text] = self.tree(ast.parse(text, mode="eval").body)
         return self.sizes[text]
 
-    def tree(self, tree):
+    def tree(self, tree: Any) -> Any:
         if isinstance(tree, ast.Constant):
             return tree.value
         if isinstance(tree, ast.Name):
@@ -106,7 +106,7 @@ class _Converter:
         function = getattr(math, getattr(tree.func, "attr", getattr(tree.func, "id", "")))
         return self.graph.call_function(function, tuple([self.tree(a) for a in tree.args]))
 
-    def symbol(self, name: str):
+    def symbol(self, name: str) -> Any:
         number, what, dim = self.symbols[name]
         node = self.nodes[self.captured.inputs[number]]
         if what == "value":

@@ -82,13 +82,13 @@ class CodeGen:
 
     transform: Callable[[list[str]], list[str]] | None = None
 
-    def process_inputs(self, *args):
+    def process_inputs(self, *args: Any) -> tuple:
         return args
 
-    def process_outputs(self, out):
+    def process_outputs(self, out: Any) -> Any:
         return out
 
-    def generate(self, graph, root_module: str, names, verbose: bool = False) -> PythonCode:
+    def generate(self, graph: Any, root_module: str, names: Any, verbose: bool = False) -> PythonCode:
         writer = _Writer(graph, root_module, names, verbose)
         for node in graph.nodes:
             names._used.add(node.name)
@@ -106,7 +106,7 @@ class CodeGen:
 class _Writer:
     """The state of one text."""
 
-    def __init__(self, graph, root: str, names, verbose: bool):
+    def __init__(self, graph: Any, root: str, names: Any, verbose: bool):
         self.root, self.names, self.verbose = root, names, verbose
         self.globals = dict(FIXED_GLOBALS)
         names._used.update(FIXED_GLOBALS)
@@ -187,10 +187,10 @@ class _Writer:
     def arguments(self, args: tuple, kwargs: dict) -> str:
         return ", ".join([*map(self.text, args), *(f"{k} = {self.text(v)}" for k, v in kwargs.items())])
 
-    def function(self, target) -> str:
+    def function(self, target: Any) -> str:
         """A name for a function or type; registers the global that it needs."""
-        if public_name(target) is not None and target is not device:
-            return public_name(target)
+        if (public := public_name(target)) is not None and target is not device:
+            return public
         hint = _get_qualified_name(target).replace(".", "_")
         hint = "".join(c if c.isalnum() or c == "_" else "_" for c in hint)
         if self.globals.get(hint) is target:
@@ -199,7 +199,7 @@ class _Writer:
         self.globals[name] = target
         return name
 
-    def type(self, kind) -> str:
+    def type(self, kind: Any) -> str:
         if kind == ():
             return "()"
         origin = getattr(kind, "__origin__", None)
@@ -212,7 +212,7 @@ class _Writer:
             return self.function(kind) if hasattr(kind, "__name__") else repr(kind)
         return kind.__name__ if kind.__module__ == "builtins" and kind is not type(None) else self.function(kind)
 
-    def text(self, a) -> str:
+    def text(self, a: Any) -> str:
         if isinstance(a, Node):
             return repr(a)
         if isinstance(a, tuple) and hasattr(a, "_fields"):
@@ -232,13 +232,13 @@ class _Writer:
         return self.function(a) if hasattr(a, "__name__") else repr(a)
 
 
-def _last_uses(graph) -> dict[Node, list[Node]]:
+def _last_uses(graph: Any) -> dict[Node, list[Node]]:
     """Node -> the nodes that nothing reads after it."""
     seen: set[Node] = set()
     found: dict[Node, list[Node]] = {}
     for node in reversed(graph.nodes):
 
-        def note(read, node=node):
+        def note(read: Node, node: Node = node) -> None:
             if read not in seen:
                 seen.add(read)
                 found.setdefault(node, []).append(read)

@@ -31,7 +31,7 @@ class _Namespace:
         self._used: set[str] = set()
         self._counts: dict[str, int] = defaultdict(int)
 
-    def create_name(self, candidate: str, obj) -> str:
+    def create_name(self, candidate: str, obj: Any) -> str:
         """A fresh identifier like `candidate`; the name that `obj` has already, if it has one."""
         if obj is not None and obj in self._names:
             return self._names[obj]
@@ -50,15 +50,15 @@ class _Namespace:
             self._names[obj] = candidate
         return candidate
 
-    def associate_name_with_obj(self, name: str, obj) -> None:
+    def associate_name_with_obj(self, name: str, obj: Node) -> None:
         self._names.setdefault(obj, name)
 
-    def _rename_object(self, obj, name: str) -> None:
+    def _rename_object(self, obj: Any, name: str) -> None:
         self._names[obj] = name
         self._used.add(name)
 
     @staticmethod
-    def _reserved(name: str, obj) -> bool:
+    def _reserved(name: str, obj: Any) -> bool:
         if keyword.iskeyword(name):
             return True
         if hasattr(builtins, name):
@@ -83,7 +83,8 @@ class _NodeList:
                 yield node
             node = node._prev if self.backwards else node._next
 
-    def __reversed__(self):
+    def __reversed__(self) -> Any:
+        """A list of nodes, too: it has a length."""
         return _NodeList(self.graph, not self.backwards)
 
 
@@ -94,10 +95,10 @@ class _InsertPoint:
         self.graph, self.previous = graph, graph._insert
         graph._insert = insert
 
-    def __enter__(self):
+    def __enter__(self) -> _InsertPoint:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.graph._insert = self.previous
 
 
@@ -106,7 +107,7 @@ class Graph:
 
     owning_module = None
 
-    def __init__(self, owning_module=None, tracer_cls=None, tracer_extras=None):
+    def __init__(self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None):
         self.owning_module, self._tracer_cls, self._tracer_extras = owning_module, tracer_cls, tracer_extras
         self._graph_namespace = _Namespace()
         self._root = Node(self, "", "output", "", (), {})
@@ -126,7 +127,7 @@ class Graph:
             raise AssertionError(f"the last node is {last.format_node()}, no output")
         return last
 
-    def find_nodes(self, *, op: str, target=None, sort: bool = True) -> list[Node]:
+    def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[Node]:
         """The nodes of an operation (and, of calls, of one target), in order."""
         by_target = op == "call_function" or target is not None
         return [n for n in self.nodes if n.op == op and (not by_target or n.target == target)]
@@ -149,7 +150,15 @@ class Graph:
 
     # -- building
 
-    def create_node(self, op: str, target, args=None, kwargs=None, name: str | None = None, type_expr=None) -> Node:
+    def create_node(
+        self,
+        op: str,
+        target: Any,
+        args: tuple | None = None,
+        kwargs: dict | None = None,
+        name: str | None = None,
+        type_expr: Any = None,
+    ) -> Node:
         args = () if args is None else args
         kwargs = {} if kwargs is None else kwargs
         if not isinstance(args, tuple):
@@ -164,30 +173,37 @@ class Graph:
         return node
 
     @staticmethod
-    def _target_to_str(target) -> str:
+    def _target_to_str(target: Any) -> str:
         name = target if isinstance(target, str) else getattr(target, "__name__", None) or getattr(target, "name", "call")
         name = name[2:-2] if name.startswith("__") and name.endswith("__") and len(name) > 4 else name
         return _CAMEL.sub(r"_\1", name).lower()
 
-    def placeholder(self, name: str, type_expr=None, default_value=...) -> Node:
+    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
         """An input; `*name` and `**name` collect."""
         args = () if default_value is ... else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
-    def get_attr(self, qualified_name: str, type_expr=None) -> Node:
+    def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
         """The attribute at a dotted path below the module."""
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
-    def call_module(self, module_name: str, args=None, kwargs=None, type_expr=None) -> Node:
+    def call_module(self, module_name: str, args: Any = None, kwargs: dict | None = None, type_expr: Any = None) -> Node:
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
-    def call_method(self, method_name: str, args=None, kwargs=None, type_expr=None) -> Node:
+    def call_method(self, method_name: str, args: tuple | None = None, kwargs: dict | None = None, type_expr: Any = None) -> Node:
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
-    def call_function(self, the_function: Callable, args=None, kwargs=None, type_expr=None, name=None) -> Node:
+    def call_function(
+        self,
+        the_function: Callable,
+        args: tuple | None = None,
+        kwargs: dict | None = None,
+        type_expr: Any = None,
+        name: str | None = None,
+    ) -> Node:
         return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
 
-    def output(self, result, type_expr=None) -> Node:
+    def output(self, result: Any, type_expr: Any = None) -> Node:
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
@@ -197,7 +213,7 @@ class Graph:
         made.meta = copy.copy(node.meta)
         return made
 
-    def graph_copy(self, g: Graph, val_map: dict, return_output_node: bool = False):
+    def graph_copy(self, g: Graph, val_map: dict, return_output_node: bool = False) -> Any:
         """Appends the nodes of `g` that are not in `val_map` (inputs are usually given there); returns what `g` returns."""
         for node in g.nodes:
             if node in val_map:
@@ -291,24 +307,24 @@ class Graph:
     def set_codegen(self, codegen: CodeGen) -> None:
         self._codegen = codegen
 
-    def process_inputs(self, *args):
+    def process_inputs(self, *args: Any) -> tuple:
         return self._codegen.process_inputs(*args)
 
-    def process_outputs(self, out):
+    def process_outputs(self, out: Any) -> Any:
         return self._codegen.process_outputs(out)
 
     def python_code(self, root_module: str, *, verbose: bool = False) -> PythonCode:
         """Text of `forward` and the globals that it needs; `root_module` is the name of the module inside of it."""
         return self._codegen.generate(self, root_module, _Namespace(), verbose)
 
-    def on_generate_code(self, make_transformer: Callable):
+    def on_generate_code(self, make_transformer: Callable) -> Any:
         """`make_transformer(current)` gives a function from lines of the body to lines, until the context ends."""
         wanted = make_transformer(self._codegen.transform)
         previous, self._codegen.transform = self._codegen.transform, wanted
         return self._restoring(previous)
 
     @contextlib.contextmanager
-    def _restoring(self, previous):
+    def _restoring(self, previous: Any) -> Iterator[None]:
         try:
             yield
         finally:
@@ -316,7 +332,7 @@ class Graph:
 
     # -- copies and files
 
-    def __deepcopy__(self, memo=None) -> Graph:
+    def __deepcopy__(self, memo: dict | None = None) -> Graph:
         """A copy of the program; `meta` of its nodes is copied one level deep."""
         new = Graph(tracer_cls=self._tracer_cls)
         table: dict = {}
@@ -331,7 +347,7 @@ class Graph:
             memo.update({id(old): made for old, made in table.items()})
         return new
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         """As rows: operation, name, target, arguments with references to earlier rows."""
         number = {node: k for k, node in enumerate(self.nodes)}
         refer = lambda node: _Reference(number[node])

@@ -12,6 +12,7 @@ import linecache
 import os
 from pathlib import Path
 from typing import Any
+from collections.abc import Callable
 
 from ...eager.nn.modules.module import Module
 from ...eager.nn.parameter import Parameter
@@ -31,7 +32,7 @@ class _CodeOnlyModule(Module):
         self.__dict__.update(body)
 
 
-def _forward_from_src(code: PythonCode):
+def _forward_from_src(code: PythonCode) -> Callable:
     """The function that the text defines; its lines show up in tracebacks."""
     name = f"<eval_with_key>.{next(_count)}"
     linecache.cache[name] = len(code.src), None, code.src.splitlines(True), name
@@ -54,7 +55,7 @@ def _copy_attr(source: Module, target: Module, path: str) -> None:
         setattr(target, name, found)
 
 
-def _assign_attr(value, target: Module, path: str) -> None:
+def _assign_attr(value: Any, target: Module, path: str) -> None:
     *prefix, name = path.split(".")
     for part in prefix:
         target = _child(target, part)
@@ -73,12 +74,12 @@ def _child(module: Module, name: str) -> Module:
 class GraphModule(Module):
     """`graph`, `code`, `forward`. After changing the graph, `recompile()`."""
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         base = next(c for c in cls.__mro__ if "_own_graph_class" not in vars(c))
-        own = type("GraphModuleImpl", (base,), {"_own_graph_class": True, "__module__": base.__module__})
+        own: Any = type("GraphModuleImpl", (base,), {"_own_graph_class": True, "__module__": base.__module__})
         return super().__new__(own)
 
-    def __init__(self, root, graph: Graph, class_name: str = "GraphModule"):
+    def __init__(self, root: Any, graph: Graph, class_name: str = "GraphModule"):
         super().__init__()
         type(self).__name__ = class_name
         if isinstance(root, Module):
@@ -163,7 +164,7 @@ class GraphModule(Module):
 
     # -- text and files
 
-    def print_readable(self, print_output: bool = True, **_) -> str:
+    def print_readable(self, print_output: bool = True, **_: Any) -> str:
         """The code with the user's lines, where they are known, as a class."""
         code = self._graph.python_code("self", verbose=True).src.strip("\n")
         lines = "\n".join("    " + line if line.strip() else "" for line in code.split("\n"))
@@ -187,7 +188,7 @@ class GraphModule(Module):
         members = {**dict(self._modules), **dict(self._parameters), **dict(self._buffers)}
         serialization.save({"members": members, "globals": parts}, str(folder / "state.pt"))
         body = "\n".join("    " + line if line.strip() else "" for line in code.src.strip("\n").split("\n"))
-        (folder / "module.py").write_text(_FOLDER.format(package=__package__.partition(".")[0], name=module_name, body=body))
+        (folder / "module.py").write_text(_FOLDER.format(package=__name__.partition(".")[0], name=module_name, body=body))
         (folder / "__init__.py").write_text("from .module import *\n")
 
     def __str__(self) -> str:
@@ -200,11 +201,11 @@ class GraphModule(Module):
     def __copy__(self) -> GraphModule:
         return GraphModule(self, self._graph, type(self).__name__)
 
-    def __deepcopy__(self, memo) -> GraphModule:
+    def __deepcopy__(self, memo: dict) -> GraphModule:
         fields = {k: v for k, v in self.__dict__.items() if k not in ("_graph", "_code")}
         return _rebuilt(copy.deepcopy(fields, memo), copy.deepcopy(self._graph, {}), type(self).__name__, memo, id(self))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         fields = {k: v for k, v in self.__dict__.items() if k not in ("_graph", "_code", "_tracer_cls")}
         return _rebuilt, (fields, self._graph, type(self).__name__)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from typing import Any
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ...eager.nn.modules.module import Module
 from ._symbolic_trace import Tracer
@@ -36,7 +36,7 @@ class Interpreter:
                         seen.add(read)
                         self.user_to_last_uses.setdefault(node, []).append(read)
 
-    def run(self, *args, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True):
+    def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
         """The output for these inputs. `initial_env`: values that are known."""
         self.env = {} if initial_env is None else initial_env
         self.args_iter = iter(self.graph.process_inputs(*args) if enable_io_processing else args)
@@ -56,17 +56,17 @@ class Interpreter:
                 return self.graph.process_outputs(found) if enable_io_processing else found
         return None
 
-    def boxed_run(self, args_list: list):
+    def boxed_run(self, args_list: list) -> Any:
         """Like `run`; takes the inputs out of the list, so that they may die."""
         args = tuple(args_list)
         args_list.clear()
         return self.run(*args)
 
     @contextlib.contextmanager
-    def _set_current_node(self, node: Node):
+    def _set_current_node(self, node: Node) -> Iterator[None]:
         yield
 
-    def run_node(self, n: Node):
+    def run_node(self, n: Node) -> Any:
         """The value of a node: calls the method of its operation."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         with self._set_current_node(n):
@@ -74,7 +74,7 @@ class Interpreter:
 
     # -- operations
 
-    def placeholder(self, target, args: tuple, kwargs: dict):
+    def placeholder(self, target: Any, args: tuple, kwargs: dict) -> Any:
         if target.startswith("*"):
             return list(self.args_iter) if not target.startswith("**") else dict(next(self.args_iter, {}))
         try:
@@ -84,25 +84,25 @@ class Interpreter:
                 return args[0]
             raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!") from None
 
-    def get_attr(self, target, args: tuple, kwargs: dict):
+    def get_attr(self, target: Any, args: tuple, kwargs: dict) -> Any:
         return self.fetch_attr(target)
 
-    def call_function(self, target: Callable, args: tuple, kwargs: dict):
+    def call_function(self, target: Callable, args: tuple, kwargs: dict) -> Any:
         return target(*args, **kwargs)
 
-    def call_method(self, target: str, args: tuple, kwargs: dict):
+    def call_method(self, target: str, args: tuple, kwargs: dict) -> Any:
         self_obj, *rest = args
         return getattr(self_obj, target)(*rest, **kwargs)
 
-    def call_module(self, target: str, args: tuple, kwargs: dict):
+    def call_module(self, target: str, args: tuple, kwargs: dict) -> Any:
         return self.fetch_attr(target)(*args, **kwargs)
 
-    def output(self, target, args: tuple, kwargs: dict):
+    def output(self, target: Any, args: tuple, kwargs: dict) -> Any:
         return args[0]
 
     # -- helpers
 
-    def fetch_attr(self, target: str):
+    def fetch_attr(self, target: str) -> Any:
         """What lies at a dotted path below the module."""
         found: Any = self.module
         done: list[str] = []
@@ -116,8 +116,8 @@ class Interpreter:
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple, dict]:
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
-    def map_nodes_to_values(self, args, n: Node):
-        def value(read: Node):
+    def map_nodes_to_values(self, args: Any, n: Node) -> Any:
+        def value(read: Node) -> Any:
             if read not in self.env:
                 raise RuntimeError(f"Node {n} referenced nonexistent value {read}! Run Graph.lint() to diagnose such issues")
             return self.env[read]
@@ -125,7 +125,7 @@ class Interpreter:
         return _thawed(map_arg(args, value))
 
 
-def _thawed(args):
+def _thawed(args: Any) -> Any:
     """Frozen lists and dicts of a graph as ordinary ones."""
     if isinstance(args, tuple) and not hasattr(args, "_fields"):
         return tuple([_thawed(a) for a in args])
@@ -157,17 +157,17 @@ class Transformer(Interpreter):
         self.tracer = _TransformerTracer(self.new_graph, module)
         self.tracer.root = module
 
-    def placeholder(self, target, args: tuple, kwargs: dict) -> Proxy:
+    def placeholder(self, target: Any, args: tuple, kwargs: dict) -> Proxy:
         default = args[0] if args else ...
         return Proxy(self.new_graph.placeholder(target, default_value=default), self.tracer)
 
-    def get_attr(self, target, args: tuple, kwargs: dict) -> Proxy:
+    def get_attr(self, target: Any, args: tuple, kwargs: dict) -> Proxy:
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
-    def call_module(self, target, args: tuple, kwargs: dict):
+    def call_module(self, target: Any, args: tuple, kwargs: dict) -> Proxy:
         return self.tracer.create_proxy("call_module", target, args, kwargs)
 
-    def call_function(self, target, args: tuple, kwargs: dict):
+    def call_function(self, target: Any, args: tuple, kwargs: dict) -> Proxy:
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
     def transform(self) -> GraphModule:

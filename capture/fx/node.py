@@ -24,7 +24,7 @@ from ...eager.op.op import Op
 from ...eager.tensor import Tensor
 from .immutable_collections import immutable_dict, immutable_list
 
-PACKAGE = __package__.partition(".")[0]
+PACKAGE = __name__.partition(".")[0]
 Target = Callable[..., Any] | str
 Argument = Any  # nestings of nodes and constants
 OPERATIONS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
@@ -34,7 +34,7 @@ base_types = (str, int, float, bool, complex, dtypes.dtype, Tensor, device, memo
 # -- nesting
 
 
-def map_aggregate(a, fn: Callable[[Any], Any]):
+def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
     """The same nesting with `fn` applied to everything that is not a container; lists and dicts come back frozen."""
     if isinstance(a, tuple):
         made = tuple([map_aggregate(x, fn) for x in a])
@@ -48,7 +48,7 @@ def map_aggregate(a, fn: Callable[[Any], Any]):
     return fn(a)
 
 
-def map_arg(a, fn: Callable[[Node], Any]):
+def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
     """The same nesting with Nodes replaced by `fn(node)`."""
     if not callable(fn):
         raise AssertionError("torch.fx.map_arg(a, fn): fn must be a callable")
@@ -76,7 +76,7 @@ def _public_names() -> dict[int, str]:
     return found
 
 
-def public_name(target) -> str | None:
+def public_name(target: Any) -> str | None:
     """`torch.relu` of a function or class that the package has under that name, else None."""
     if isinstance(target, Op):
         return None
@@ -88,7 +88,7 @@ def public_name(target) -> str | None:
     return found
 
 
-def _get_qualified_name(target) -> str:
+def _get_qualified_name(target: Any) -> str:
     """Where a function can be found: `torch.relu`, `_operator.add`, `module.name`; of a builtin its bare name."""
     found = public_name(target)
     if found is not None:
@@ -103,7 +103,7 @@ def _get_qualified_name(target) -> str:
     return f"{getattr(target, '__module__', None) or 'builtins'}.{name}".replace(f"{PACKAGE}.ops", "torch.ops")
 
 
-def _type_repr(obj) -> str:
+def _type_repr(obj: Any) -> str:
     """A type as an annotation shows it."""
     if isinstance(obj, type) and not isinstance(obj, types.GenericAlias):
         return obj.__qualname__ if obj.__module__ == "builtins" else public_name(obj) or f"{obj.__module__}.{obj.__qualname__}"
@@ -117,7 +117,7 @@ def _type_repr(obj) -> str:
 _side_effectful_functions: set = {operator.setitem, *(each for name, each in OPERATORS.items() if name.startswith("profiler::"))}
 
 
-def has_side_effect(fn):
+def has_side_effect(fn: Any) -> Any:
     """Calls of `fn` are kept by `eliminate_dead_code` although nothing reads their result. Returns `fn`."""
     _side_effectful_functions.add(fn)
     return fn
@@ -126,7 +126,9 @@ def has_side_effect(fn):
 class Node:
     """`graph`, `name`, `op`, `target`, `args`, `kwargs`; `type` (annotation), `meta` (a dict for passes), `users`."""
 
-    def __init__(self, graph, name: str, op: str, target, args: tuple, kwargs: dict, return_type=None):
+    target: Any  # a function for call_function, else a name
+
+    def __init__(self, graph: Any, name: str, op: str, target: Any, args: tuple, kwargs: dict, return_type: Any = None):
         if op not in OPERATIONS:
             raise AssertionError(f"op {op!r} is none of {', '.join(OPERATIONS)}")
         if op == "call_function" and not callable(target):
@@ -185,7 +187,7 @@ class Node:
         return self._args
 
     @args.setter
-    def args(self, args) -> None:
+    def args(self, args: Any) -> None:
         self._set(args, self._kwargs)
 
     @property
@@ -193,7 +195,7 @@ class Node:
         return self._kwargs
 
     @kwargs.setter
-    def kwargs(self, kwargs) -> None:
+    def kwargs(self, kwargs: dict) -> None:
         self._set(self._args, kwargs)
 
     @property
@@ -201,12 +203,12 @@ class Node:
         """The nodes that it reads, each once."""
         return list(self._input_nodes)
 
-    def _set(self, args, kwargs) -> None:
+    def _set(self, args: tuple, kwargs: dict) -> None:
         for read in self._input_nodes:
             read.users.pop(self, None)
         self._input_nodes = {}
 
-        def note(node):
+        def note(node: Node) -> Node:
             self._input_nodes.setdefault(node)
             node.users.setdefault(self)
             return node
@@ -214,24 +216,26 @@ class Node:
         self._args = map_arg(tuple(args), note)
         self._kwargs = map_arg(dict(kwargs), note)
 
-    def update_arg(self, idx: int, arg) -> None:
+    def update_arg(self, idx: int, arg: Any) -> None:
         args = list(self._args)
         args[idx] = arg
         self.args = tuple(args)
 
-    def insert_arg(self, idx: int, arg) -> None:
+    def insert_arg(self, idx: int, arg: Any) -> None:
         if not 0 <= idx <= len(self._args):
             raise AssertionError("insert_args index must be between 0 and len(self.args)")
         self.args = (*self._args[:idx], arg, *self._args[idx:])
 
-    def update_kwarg(self, key: str, arg) -> None:
+    def update_kwarg(self, key: str, arg: Any) -> None:
         self.kwargs = {**self._kwargs, key: arg}
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
         swap = lambda n: new_input if n is old_input else n
         self._set(map_arg(self._args, swap), map_arg(self._kwargs, swap))
 
-    def replace_all_uses_with(self, replace_with: Node, delete_user_cb=lambda user: True, *, propagate_meta=False) -> list:
+    def replace_all_uses_with(
+        self, replace_with: Node, delete_user_cb: Any = lambda user: True, *, propagate_meta: bool = False
+    ) -> list:
         """Every user for which the callback says so reads `replace_with` instead; returns them."""
         if propagate_meta:
             if replace_with.meta:
@@ -261,7 +265,7 @@ class Node:
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
-    def stack_trace(self, trace) -> None:
+    def stack_trace(self, trace: str) -> None:
         self.meta["stack_trace"] = trace
 
     # -- text
@@ -275,14 +279,16 @@ class Node:
             self.graph._graph_namespace._rename_object(self, self.name)
 
     @staticmethod
-    def _pretty_print_target(target) -> str:
+    def _pretty_print_target(target: Any) -> str:
         if isinstance(target, str):
             return target
         name = _get_qualified_name(target)
         name = f"builtins.{name}" if "." not in name else name
         return name.replace("_operator", "operator")
 
-    def format_node(self, placeholder_names=None, maybe_return_typename=None, *, include_tensor_metadata=False) -> str | None:
+    def format_node(
+        self, placeholder_names: Any = None, maybe_return_typename: Any = None, *, include_tensor_metadata: bool = False
+    ) -> str | None:
         """One line: `%relu : [num_users=1] = call_function[target=torch.relu](args = (%x,), kwargs = {})`."""
         typed = f"{_type_repr(self.type)} " if self.type is not None else ""
         if self.op == "placeholder":
@@ -298,7 +304,7 @@ class Node:
         return f"{head}(args = {_argument_text(self.args)}, kwargs = {_argument_text(self.kwargs)})"
 
 
-def _argument_text(arg) -> str:
+def _argument_text(arg: Any) -> str:
     if isinstance(arg, list):
         return "[" + ", ".join(map(_argument_text, arg)) + "]"
     if isinstance(arg, tuple):

@@ -14,7 +14,7 @@ import dis
 import functools
 import operator
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from collections.abc import Iterator
 
 from ...eager.compat.overrides import is_tensor_method_or_property
@@ -53,7 +53,9 @@ class TracerBase:
             found = self._module_stack = collections.OrderedDict()
         return found
 
-    def create_node(self, kind: str, target, args: tuple, kwargs: dict, name=None, type_expr=None) -> Node:
+    def create_node(
+        self, kind: str, target: Any, args: tuple, kwargs: dict, name: str | None = None, type_expr: Any = None
+    ) -> Node:
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         if self.module_stack:
             node.meta["nn_module_stack"] = copy.copy(self.module_stack)
@@ -64,13 +66,22 @@ class TracerBase:
     def proxy(self, node: Node) -> Proxy:
         return Proxy(node, self)
 
-    def create_proxy(self, kind: str, target, args: tuple, kwargs: dict, name=None, type_expr=None, proxy_factory_fn=None):
+    def create_proxy(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple,
+        kwargs: dict,
+        name: str | None = None,
+        type_expr: Any = None,
+        proxy_factory_fn: Any = None,
+    ) -> Proxy:
         """A node from arguments that hold proxies, and the proxy of it."""
         args, kwargs = self.create_arg(args), self.create_arg(kwargs)
         node = self.create_node(kind, target, args, kwargs, name, type_expr)
         return (proxy_factory_fn or self.proxy)(node)
 
-    def create_arg(self, a):
+    def create_arg(self, a: Any) -> Any:
         """What stands in a node for a value of the program: nodes for proxies, constants as they are."""
         if isinstance(a, Proxy):
             return a.node
@@ -94,10 +105,10 @@ class TracerBase:
             return a
         raise NotImplementedError(f"argument of type: {type(a)}")
 
-    def _create_key(self, key):
+    def _create_key(self, key: Any) -> Any:
         made = self.create_arg(key)
 
-        def refuse(x):
+        def refuse(x: Any) -> Any:
             if isinstance(x, Node):
                 raise RuntimeError(f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {key}")
             return x
@@ -114,7 +125,7 @@ class TracerBase:
             "unpack into names, or make the function that loops a leaf with torch.fx.wrap"
         )
 
-    def keys(self, obj: Proxy):
+    def keys(self, obj: Proxy) -> Proxy:
         return Attribute(obj, "keys")()
 
 
@@ -127,19 +138,23 @@ class GraphAppendingTracer(TracerBase):
 
 def _user_line() -> str:
     """The innermost frame outside of the package."""
-    package, frame = __package__.partition(".")[0], sys._getframe(1)
+    package, frame = __name__.partition(".")[0], sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
         frame = frame.f_back
     return "" if frame is None else f'  File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}\n'
 
 
-def assert_fn(x) -> None:
+def assert_fn(x: Tensor) -> None:
     if not x:
         raise AssertionError("Assertion failed")
 
 
 class Proxy:
     """Stands for the value of `node`."""
+
+    if TYPE_CHECKING:  # `_define` makes it, as all operators
+
+        def __getitem__(self, key: Any) -> Proxy: ...
 
     def __init__(self, node: Node, tracer: TracerBase | None = None):
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
@@ -148,17 +163,17 @@ class Proxy:
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"
 
-    def __getattr__(self, k) -> Attribute:
+    def __getattr__(self, k: str) -> Attribute:
         if k in ("node", "tracer") or k.startswith("__") and k.endswith("__"):
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{k}'")
         return Attribute(self, k)
 
-    def __deepcopy__(self, memo) -> Proxy:
+    def __deepcopy__(self, memo: Any) -> Proxy:
         made = Proxy.__new__(type(self))
         made.__dict__.update({k: copy.deepcopy(v, memo) for k, v in self.__dict__.items()})
         return made
 
-    def __call__(self, *args, **kwargs) -> Proxy:
+    def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __iter__(self) -> Iterator:
@@ -169,7 +184,7 @@ class Proxy:
             return (self[i] for i in range(here.argval))
         return self.tracer.iter(self)
 
-    def __abs__(self):
+    def __abs__(self) -> Proxy:
         return self.tracer.create_proxy("call_function", operator.abs, (self,), {})
 
     def __bool__(self) -> bool:
@@ -177,22 +192,22 @@ class Proxy:
             return handled
         return self.tracer.to_bool(self)
 
-    def keys(self):
+    def keys(self) -> Proxy:
         """For `**proxy`: depends on the tracer."""
         return self.tracer.keys(self)
 
-    def __len__(self):
+    def __len__(self) -> int:
         raise RuntimeError(
             "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, "
             "please call torch.fx.wrap('len') at module scope"
         )
 
     @classmethod
-    def __torch_function__(cls, orig_method, types, args=None, kwargs=None):
+    def __torch_function__(cls, orig_method: Any, types: Any, args: Any = None, kwargs: dict | None = None) -> Any:
         args, kwargs = args or (), kwargs or {}
         tracers: dict = {}
 
-        def note(x):
+        def note(x: Any) -> Any:
             if isinstance(x, Proxy):
                 tracers[x.tracer] = None
             return x
@@ -207,7 +222,7 @@ class Proxy:
         return tracer.create_proxy("call_function", orig_method, args, kwargs)
 
 
-def _assertion(proxy: Proxy, frame) -> bool:
+def _assertion(proxy: Proxy, frame: Any) -> bool:
     """`assert proxy` becomes a call that asserts, where the next instructions raise AssertionError."""
     instructions = list(dis.get_instructions(frame.f_code))
     at = next((k for k, i in enumerate(instructions) if i.offset == frame.f_lasti), None)
@@ -229,17 +244,17 @@ class Attribute(Proxy):
     def node(self) -> Node:
         return self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
 
 
 def _define(name: str) -> None:
     target = OPERATORS[name]
 
-    def method(*args, **kwargs):
+    def method(*args: Any, **kwargs: Any) -> Proxy:
         return args[0].tracer.create_proxy("call_function", target, args, kwargs)
 
-    def reflected(self, other):
+    def reflected(self: Any, other: int) -> Proxy:
         return self.tracer.create_proxy("call_function", target, (other, self), {})
 
     plain = name.strip("_")
@@ -255,7 +270,7 @@ for _name in magic_methods:
 
 
 @contextlib.contextmanager
-def patched(changes: list[tuple]):
+def patched(changes: list[tuple]) -> Iterator[None]:
     """Inside: each (dict or object, name, value) is set; afterwards all are as they were."""
     undo: list = []
     try:

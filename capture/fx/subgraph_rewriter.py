@@ -7,7 +7,7 @@ itself. Matches do not overlap; earlier ones win.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...eager.nn.modules.module import Module
 from ._symbolic_trace import symbolic_trace
@@ -23,7 +23,7 @@ class Match(NamedTuple):
     nodes_map: dict[Node, Node]
 
 
-def replace_pattern(gm: GraphModule, pattern, replacement) -> list[Match]:
+def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Match]:
     """Replaces all matches, recompiles `gm`, returns what was found."""
     wanted, made = _graph_of(pattern), _graph_of(replacement)
     if isinstance(replacement, Module):
@@ -39,7 +39,7 @@ def replace_pattern(gm: GraphModule, pattern, replacement) -> list[Match]:
     return matches
 
 
-def _graph_of(given) -> Graph:
+def _graph_of(given: Any) -> Graph:
     if isinstance(given, GraphModule):
         return given.graph
     return given if isinstance(given, Graph) else symbolic_trace(given).graph
@@ -76,7 +76,7 @@ def _same(pattern: Node, node: Node, table: dict) -> bool:
     return _same_args(pattern.args, node.args, table) and _same_args(pattern.kwargs, node.kwargs, table)
 
 
-def _same_args(a, b, table: dict) -> bool:
+def _same_args(a: Any, b: Any, table: dict) -> bool:
     if isinstance(a, Node):
         return isinstance(b, Node) and _same(a, b, table)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):

@@ -7,6 +7,7 @@ the joint trace and a second differentiation call alike, because it runs ops.
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from ...eager.autograd.function import once_differentiable
 from ...eager.op.gradient import Meta
@@ -31,7 +32,7 @@ class BackwardRule:
     wanted: tuple
     once: bool
 
-    def __call__(self, grads: list, saved, numbers, results) -> tuple:
+    def __call__(self, grads: list, saved: tuple, numbers: tuple, results: Any) -> tuple:
         grads = [zeros(Meta.of(r)) if g is None else row_major(g) for g, r in zip(grads, results)]
         values = {"grad": grads, "saved": saved, "number": numbers, "result": results}
         given = [values[kind][k] for kind, k in self.wanted]

@@ -9,6 +9,7 @@ inputs (`in_pieces`); a piece is compiled at its first call, when the values it 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ...eager import dtypes, random
 from ...eager.frontend.indexing import nonzero
@@ -26,15 +27,15 @@ TRIES = 8  # calls in a row whose data is not as the graph assumes, before it is
 MOST = 16  # reads in one graph; a loop over more values is better left to Python
 
 
-def fake_number(new, x):
+def fake_number(new: Callable, x: Tensor) -> Any:
     return new("float" if x.dtype.is_floating_point else "int")
 
 
-def fake_rows(new, x):
+def fake_rows(new: Callable, x: Tensor) -> Tensor:
     return fake_tensor((new("unbacked"), x.ndim), None, dtypes.int64, x.device)
 
 
-def fake_sets(new, x, inverse: bool, counts: bool, dim):
+def fake_sets(new: Callable, x: Tensor, inverse: bool, counts: bool, dim: int | None) -> Any:
     """What unique() gives: the values, where each element is among them, how often each occurs."""
     size = new("unbacked")
     shape = (size,) if dim is None else (*x._sizes[:dim], size, *x._sizes[dim + 1 :])
@@ -44,20 +45,20 @@ def fake_sets(new, x, inverse: bool, counts: bool, dim):
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def fake_counts(new, x, weights, least):
+def fake_counts(new: Callable, x: Tensor, weights: Any, least: int) -> Tensor:
     kind = dtypes.int64 if weights is None else dtypes.float32 if weights.dtype is dtypes.float32 else dtypes.float64
     return fake_tensor((new("unbacked"),), None, kind, x.device)
 
 
-def fake_places(new, counts, size):
+def fake_places(new: Callable, counts: Tensor, size: Any) -> Tensor:
     return fake_tensor((new("unbacked") if size is None else size,), None, dtypes.int64, counts.device)
 
 
-def classes(x):
+def classes(x: Tensor) -> int:
     return int(one_hot(x).shape[-1])
 
 
-def fake_classes(new, x):
+def fake_classes(new: Callable, x: Tensor) -> SymInt:
     return new("unbacked")
 
 
@@ -119,7 +120,7 @@ class Pieces:
             shown = [n for n in nodes if n in self.needed or any(user not in inside for user in n.users)]
             self.steps.append(Piece(self.graph, nodes, shown, backend))
 
-    def __call__(self, *inputs):
+    def __call__(self, *inputs: Any) -> Any:
         if self.refused >= TRIES:
             raise CheckFailed("the data is never what the graph assumes")
         generator = random.default_generator
@@ -136,7 +137,7 @@ class Pieces:
                 generator.set_state(before)
             raise
 
-    def run(self, inputs):
+    def run(self, inputs: tuple) -> Any:
         symbols: dict = {}
         values = self.constants | dict(zip(self.inputs, inputs))
         for node in self.binding:
@@ -161,12 +162,13 @@ class Reading:
         values[self.node] = value = self.value(values, symbols)
         if self.name is not None:
             symbols.setdefault(self.name, value)
-            if not self.node.graph.env.assumed:
+            env = self.node.graph.env
+            if env is None or not env.assumed:
                 return
         bind_symbols(self.node.value, value, symbols)
         check_read(self.node, value, symbols)
 
-    def value(self, values: dict, symbols: dict):
+    def value(self, values: dict, symbols: dict) -> Any:
         """An error, or another kind of value than the graph knows, is a matter for the original program."""
         args = (
             [values[a] for a in self.args]
@@ -206,9 +208,10 @@ class Piece:
         self.graph.draws = draws
         self.graph.set_output(tuple(table[n] for n in shown))
 
-    def take(self, name: str):
+    def take(self, name: str) -> SymFloat | SymInt | int:
         """A symbol as an input."""
         env = self.graph.env
+        assert env is not None
         number = SymFloat(env, ("var", name)) if env.symbols[name].kind == "float" else env.sym(name)
         self.graph.placeholder(name, number)
         return number
@@ -223,15 +226,17 @@ class Piece:
 
     def compile(self, given: list) -> Callable:
         """By the backend; where a question cannot be answered for all values, eager runs the piece."""
+        env = self.graph.env
+        assert env is not None
         try:
-            with self.graph.env.sealed():
+            with env.sealed():
                 return self.backend(self.graph, given)
         except Unsupported as reason:
             counters.add("fallbacks", reason.code)
             return Interpreter(self.graph).run
 
 
-def missing_symbols(graph: Graph, nodes=None) -> set[str]:
+def missing_symbols(graph: Graph, nodes: tuple | None = None) -> set[str]:
     """Symbols that nodes (of the graph, if not given) need and no input of the graph shows."""
     names: set[str] = set()
     for node in graph.nodes if nodes is None else nodes:
@@ -240,7 +245,7 @@ def missing_symbols(graph: Graph, nodes=None) -> set[str]:
     return names - graph.symbol_sources().keys()
 
 
-def free_names(value) -> frozenset:
+def free_names(value: Any) -> frozenset:
     """Names of the symbols in a number or in the geometry of a tensor."""
     if isinstance(value, Tensor):
         offset = value._geometry[2] if value._fake and value._geometry else 0  # a constant has bytes, and numbers

@@ -39,7 +39,7 @@ class Read:
     fn: Callable
     fake: Callable
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         return self.fn(*args)
 
 
@@ -74,15 +74,15 @@ class Node:
         graph: Graph,
         op: str,
         name: str,
-        target,
+        target: Any,
         args: tuple,
-        value=None,
+        value: Any = None,
         *,
-        stack=(),
-        grad=False,
-        draw=None,
-        source=None,
-        tag=None,
+        stack: tuple = (),
+        grad: bool = False,
+        draw: int | None = None,
+        source: str | None = None,
+        tag: str | None = None,
     ):
         if op not in KINDS:
             raise InternalError(f"a node is one of {', '.join(KINDS)}, not {op!r}")
@@ -137,11 +137,11 @@ class Node:
         """What a pass must carry over to a node that takes this one's place."""
         return dict(stack=self.stack, grad=self.grad, draw=self.draw, tag=self.tag)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.name
 
 
-def leaves(value) -> Iterator[Node]:
+def leaves(value: Any) -> Iterator[Node]:
     """The Nodes inside nested arguments."""
     if isinstance(value, Node):
         yield value
@@ -154,7 +154,7 @@ def leaves(value) -> Iterator[Node]:
         yield from leaves((value.start, value.stop, value.step))
 
 
-def map_args(value, change: Callable[[Any], Any]):
+def map_args(value: Any, change: Callable[[Any], Any]) -> Any:
     """The same nesting with `change` applied to everything that is not a container."""
     if type(value) in (tuple, list):
         return type(value)(map_args(v, change) for v in value)
@@ -167,7 +167,7 @@ def map_args(value, change: Callable[[Any], Any]):
     return change(value)
 
 
-def map_nodes(value, change: Callable[[Node], Any]):
+def map_nodes(value: Any, change: Callable[[Node], Any]) -> Any:
     """The same nesting with Nodes replaced."""
     return map_args(value, lambda v: change(v) if isinstance(v, Node) else v)
 
@@ -225,36 +225,36 @@ class Graph:
     def find(self, name: str) -> Node:
         return next(n for n in self.nodes if n.name == name)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.nodes)
 
     # -- building ----------------------------------------------------------------------------------------------------
-    def placeholder(self, name: str, value=None, source: str | None = None) -> Node:
+    def placeholder(self, name: str, value: Any = None, source: str | None = None) -> Node:
         last = self._root._prev
         if last.op != "placeholder":
             last = next(iter(reversed(self.inputs)), self._root)
         with self.inserting_before(last._next):
             return self._insert(Node(self, "placeholder", self.fresh_name(name), name, (), value, source=source))
 
-    def get_attr(self, name: str, tensor, value=None) -> Node:
+    def get_attr(self, name: str, tensor: Tensor, value: Tensor | None = None) -> Node:
         """A constant tensor that belongs to the graph."""
         name = name if self.constants.get(name, tensor) is tensor else self.fresh_name(name)
         self.constants[name] = tensor
         return self._insert(Node(self, "get_attr", self.fresh_name(name), name, (), tensor if value is None else value))
 
-    def call(self, target, args: tuple, value=None, name: str | None = None, **marks) -> Node:
+    def call(self, target: Any, args: tuple, value: Any = None, name: str | None = None, **marks: Any) -> Node:
         """A call of an op record (or operator.getitem)."""
-        name = name or ("getitem" if target is operator.getitem else target.name)
-        return self._insert(Node(self, "call_function", self.fresh_name(name), target, args, value, **marks))
+        wanted: str = name or ("getitem" if target is operator.getitem else target.name)
+        return self._insert(Node(self, "call_function", self.fresh_name(wanted), target, args, value, **marks))
 
-    def set_output(self, args) -> Node:
+    def set_output(self, args: Any) -> Node:
         if self._root._prev.op == "output" and self._root._prev is not self._root:
             self.output.args = (args,)
             return self.output
         with self.inserting_before(self._root):
             return self._insert(Node(self, "output", "output", "output", (args,)))
 
-    def copy_node(self, node: Node, change: Callable[[Node], Any], value=None) -> Node:
+    def copy_node(self, node: Node, change: Callable[[Node], Any], value: Any = None) -> Node:
         """The same call here, with its inputs replaced, its name and marks kept."""
         new = Node(
             self,
@@ -296,14 +296,14 @@ class Graph:
         return base
 
     @contextlib.contextmanager
-    def inserting_before(self, node: Node):
+    def inserting_before(self, node: Node) -> Iterator[Any]:
         before, self._before = self._before, node
         try:
             yield self
         finally:
             self._before = before
 
-    def inserting_after(self, node: Node):
+    def inserting_after(self, node: Node) -> Any:
         return self.inserting_before(node._next)
 
     def _insert(self, node: Node) -> Node:
@@ -330,7 +330,7 @@ class Graph:
         node._prev._next, node._next._prev = node._next, node._prev
         node.args = ()
 
-    def replace_all_uses(self, old: Node, new) -> None:
+    def replace_all_uses(self, old: Node, new: Node) -> None:
         """Every user of `old` reads `new` (a Node, or a nesting of Nodes and constants) instead."""
         for user in list(old.users):
             if user is not new:
@@ -372,7 +372,7 @@ class Graph:
         constants = self.constants
         return lambda *inputs, **kw: space[self.name](*inputs, constants=constants, **kw)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.print_python()
 
     def _repr_html_(self) -> str:
@@ -388,7 +388,7 @@ class Graph:
 
     # -- as backends written for torch.fx see it ---------------------------------------------------------------------
     @functools.cached_property
-    def graph_module(self):
+    def graph_module(self) -> Any:
         """The same program as a `fx.GraphModule`, made when first asked for; `graph`, `code`, `forward` and calls are its."""
         from ..fx.captured import from_captured
 
@@ -398,14 +398,14 @@ class Graph:
     code = property(lambda self: self.graph_module.code)
     forward = property(lambda self: self.graph_module.forward)
 
-    def recompile(self):
+    def recompile(self) -> Any:
         """Makes changes of `graph` take effect in `forward` and calls."""
         return self.graph_module.recompile()
 
     def print_readable(self, print_output: bool = True) -> str:
         return self.graph_module.print_readable(print_output)
 
-    def __call__(self, *inputs):
+    def __call__(self, *inputs: Any) -> Any:
         return self.graph_module(*inputs)
 
 
@@ -427,7 +427,7 @@ _RESERVED = (
 )
 
 
-def _problem(graph: Graph, node: Node, seen, names) -> str | None:
+def _problem(graph: Graph, node: Node, seen: dict, names: set) -> str | None:
     if node.graph is not graph:
         return "belongs to another graph"
     if node.name in names:
@@ -457,7 +457,7 @@ def _problem_of_target(graph: Graph, node: Node) -> str | None:
     return None
 
 
-def _symbols_of(value) -> Iterator[tuple[str, str, int]]:
+def _symbols_of(value: Any) -> Iterator[tuple[str, str, int]]:
     """(symbol, "size" | "stride" | "value", dim) for every size of a value that is a symbol alone."""
     if isinstance(value, SymInt):
         rows: Iterable = [(value, "value", 0)]
@@ -474,16 +474,17 @@ def _symbols_of(value) -> Iterator[tuple[str, str, int]]:
             yield size.expr.name, what, dim
 
 
-def bind_symbols(value, actual, values: dict[str, Any]) -> None:
+def bind_symbols(value: Any, actual: Any, values: dict[str, Any]) -> None:
     """Add the symbols that stand alone in a meta value to `values`, read from the actual one."""
     for name, what, dim in _symbols_of(value):
         if name not in values:
             values[name] = actual if what == "value" else actual.shape[dim] if what == "size" else actual.stride()[dim]
 
 
-def check_read(node: Node, value, symbols: dict[str, Any]) -> None:
+def check_read(node: Node, value: Any, symbols: dict[str, Any]) -> None:
     """Raise CheckFailed unless a value that only the data knew is of the sizes that the graph has for it."""
-    node.graph.env.check_assumed(symbols)
+    if (env := node.graph.env) is not None:
+        env.check_assumed(symbols)
     for fake, real in zip(node.value, value) if isinstance(value, tuple) else ((node.value, value),):
         wanted, found = (fake.shape, real.shape) if isinstance(real, Tensor) else ((fake,), (real,))
         for size, number in zip(wanted, found):
@@ -493,7 +494,7 @@ def check_read(node: Node, value, symbols: dict[str, Any]) -> None:
                 raise CheckFailed(f"{node.name}: {number} where {size} was assumed")
 
 
-def evaluate_number(number, values: dict[str, Any]):
+def evaluate_number(number: Any, values: dict[str, Any]) -> Any:
     """A symbolic number under bound symbols; anything else is itself."""
     if isinstance(number, SymInt):
         return number.expr.evaluate(values)
@@ -521,7 +522,7 @@ reads: dict[str, Read] = {}  # by name; data_dependent.py enters them
 class _Ops:
     """`ops.add` is the op record named add; `ops.add_` its in-place form."""
 
-    def __getattr__(self, name: str) -> Op:
+    def __getattr__(self, name: str) -> Op | Read:
         try:
             return reads.get(name) or find(name)
         except KeyError:
@@ -532,7 +533,7 @@ ops = _Ops()
 
 
 @contextlib.contextmanager
-def marks(grad: bool = True, draw: tuple | None = None):
+def marks(grad: bool = True, draw: tuple | None = None) -> Iterator[None]:
     """What a printed program says of a call: gradients are not recorded here; it makes this (seed, ordinal) draw."""
     with contextlib.ExitStack() as stack:
         if not grad and state.grad:
@@ -542,7 +543,7 @@ def marks(grad: bool = True, draw: tuple | None = None):
         yield
 
 
-def describe(value) -> str:
+def describe(value: Any) -> str:
     """f32[s0, 4] of a meta tensor, with strides where they are not row-major; short text of other values."""
     if isinstance(value, (tuple, list)):
         return "(" + ", ".join(map(describe, value)) + ")"
@@ -555,11 +556,11 @@ def describe(value) -> str:
     return text if wanted == actual else f"{text} strides ({', '.join(map(str, actual))})"
 
 
-def _plain(size):
+def _plain(size: Any) -> Any:
     return E.plain(size.expr) if isinstance(size, SymInt) else size
 
 
-def constant_text(value) -> str:
+def constant_text(value: Any) -> str:
     """A constant argument as an expression of the printed program."""
     if isinstance(value, Node):
         return value.name
@@ -576,7 +577,7 @@ def constant_text(value) -> str:
 
 def _print(graph: Graph) -> str:
     inputs = graph.inputs
-    lines = [_HEADER.format(package=__package__.partition(".")[0])]
+    lines = [_HEADER.format(package=__name__.partition(".")[0])]
     names = "".join(f"{n.name}, " for n in inputs)
     lines.append(f"def {graph.name}({names}*, constants={{}}, seed=None, base=0):")
     lines += [f"    # {n.name}: {describe(n.value)}" + (f"    {n.source}" if n.source else "") for n in inputs]
@@ -592,7 +593,7 @@ def _print(graph: Graph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _user_line(node: Node, last) -> list[str]:
+def _user_line(node: Node, last: tuple | None) -> list[str]:
     if not node.stack or node.stack[-1][:2] == last:
         return []
     filename, number, line, function = node.stack[-1]
@@ -618,11 +619,12 @@ def _add_statement(lines: list[str], node: Node, block: str) -> str:
 
 def _unbacked_lines(node: Node) -> list[str]:
     """Symbols that only the data knows are read from the value that brings them."""
+    env = node.graph.env
     reads = {"value": "{0}", "size": "{0}.shape[{1}]", "stride": "{0}.stride()[{1}]"}
     return [
         f"    {name} = {reads[what].format(node.name, dim)}"
         for name, what, dim in _symbols_of(node.value)
-        if node.graph.env.symbols[name].hint is None
+        if env is not None and env.symbols[name].hint is None
     ]
 
 
@@ -657,7 +659,7 @@ class Interpreter:
         self.symbols: dict[str, Any] = {}
         self._last_uses = _last_uses(graph)
 
-    def run(self, *inputs, seed: int | None = None, base: int = 0):
+    def run(self, *inputs: Any, seed: int | None = None, base: int = 0) -> Any:
         """The output for these inputs. With a seed, the node of draw k uses ordinal base + k instead of the generator."""
         placeholders = self.graph.inputs
         if len(inputs) != len(placeholders):
@@ -671,7 +673,7 @@ class Interpreter:
             bind_symbols(node.value, value, self.symbols)
         return self._run_nodes()
 
-    def _run_nodes(self):
+    def _run_nodes(self) -> Any:
         try:
             for node in self.graph.nodes:
                 if node.op == "output":
@@ -686,11 +688,11 @@ class Interpreter:
         finally:
             self.values = {}
 
-    def fetch(self, args):
+    def fetch(self, args: Any) -> Any:
         """Nodes replaced by their values and symbolic numbers by numbers."""
         return map_args(args, lambda v: self.values[v] if isinstance(v, Node) else evaluate_number(v, self.symbols))
 
-    def run_node(self, node: Node, args: tuple):
+    def run_node(self, node: Node, args: tuple) -> Any:
         """The value of a get_attr or call_function node."""
         if node.op == "get_attr":
             return self.graph.constants[node.target]
@@ -698,7 +700,7 @@ class Interpreter:
             return args[0][args[1]]
         return self.call(node, args)
 
-    def call(self, node: Node, args: tuple):
+    def call(self, node: Node, args: tuple) -> Any:
         if node.draw is None and (node.grad or not state.grad):
             return node.target(*args)
         draw = None if node.draw is None else (self.seed, self.base + node.draw)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import operator
 from typing import Any
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ...eager import dispatch, random
 from ...eager.errors import DataDependent
@@ -63,7 +63,7 @@ class GraphTracer(dispatch.Mode):
 
     # -- ops -------------------------------------------------------------------------------------------------------
 
-    def dispatch(self, op, args):
+    def dispatch(self, op: Any, args: tuple) -> Any:
         grad, args = dispatch.state.grad, with_plain_dim(op, args)
         if grad and op.kind is Kind.COMPOSITE and not op.grads and any(t.requires_grad for t in tensors_of(args)):
             if not self.assumptions.composites_closed:
@@ -82,7 +82,7 @@ class GraphTracer(dispatch.Mode):
         self.bind(out, node)
         return out
 
-    def stack_of(self, out, grad: bool) -> tuple:
+    def stack_of(self, out: Any, grad: bool) -> tuple:
         """Where the program makes this; a gradient is made where the program made what it is a gradient of."""
         running = dispatch.state.node
         stack = self.lines[id(running)] if id(running) in self.lines else self.stack()
@@ -90,7 +90,7 @@ class GraphTracer(dispatch.Mode):
             self.lines.update((id(t._grad_fn), stack) for t in tensors_of((out,)) if t._grad_fn is not None)
         return stack
 
-    def draw(self, op, args) -> int | None:
+    def draw(self, op: Any, args: tuple) -> int | None:
         """The number of this op's random draw in program order."""
         if not op.draws or not op.draws(*args):
             return None
@@ -101,7 +101,7 @@ class GraphTracer(dispatch.Mode):
         self.graph.draws += 1
         return self.graph.draws - 1
 
-    def bind(self, out, node: Node) -> None:
+    def bind(self, out: Any, node: Node) -> None:
         if isinstance(out, Tensor):
             self.nodes.setdefault(id(out), (out, node))
             for n in out._sizes if self.unbacked else ():
@@ -113,7 +113,7 @@ class GraphTracer(dispatch.Mode):
                     item = self.graph.call(operator.getitem, (node, i), part, stack=node.stack, grad=node.grad, tag=node.tag)
                     self.nodes[id(part)] = part, item
 
-    def argument(self, value):
+    def argument(self, value: Any) -> Any:
         return self.node_of(value) if isinstance(value, Tensor) else value
 
     def node_of(self, tensor: Tensor) -> Node:
@@ -132,7 +132,7 @@ class GraphTracer(dispatch.Mode):
     # -- a graph inside: the backward of a custom function ---------------------------------------------------------
 
     @contextlib.contextmanager
-    def inside(self):
+    def inside(self) -> Iterator[Any]:
         """Ops go into a graph of their own; what it uses of the graph around it becomes its inputs, in `lifted`."""
         if self.lifted is not None:
             raise unsupported("backward", "a custom function is called in the backward of another")
@@ -143,6 +143,7 @@ class GraphTracer(dispatch.Mode):
             self.graph, self.nodes, self.lifted = self.root, self.root_nodes, None
 
     def lift(self, tensor: Tensor) -> Node:
+        assert self.lifted is not None
         self.lifted[id(tensor)] = tensor
         node = self.graph.placeholder(self.root_nodes[id(tensor)][1].name, tensor)
         self.nodes[id(tensor)] = tensor, node
@@ -163,7 +164,7 @@ class GraphTracer(dispatch.Mode):
 
     # -- reads of data ---------------------------------------------------------------------------------------------
 
-    def read(self, what: str, tensor: Tensor, *more):
+    def read(self, what: str, tensor: Tensor, *more: Any) -> Any:
         """A node that reads data; what it gives has numbers or sizes that are unbacked symbols."""
         if self.written or self.tag is not None or self.lifted is not None or len(self.unbacked) >= MOST:
             raise DataDependent(f"{what}()")  # a call with reads must be able to start again
@@ -173,7 +174,7 @@ class GraphTracer(dispatch.Mode):
             return self.known_reads[key][0]
         made: list = []
 
-        def new(kind: str):
+        def new(kind: str) -> Any:
             made.append(self.env.create_unbacked(f"{what}()", kind))
             return made[-1]
 
@@ -188,7 +189,7 @@ class GraphTracer(dispatch.Mode):
         self.known_reads[key] = value, args
         return value
 
-    def note_writes(self, op, args) -> None:
+    def note_writes(self, op: Any, args: tuple) -> None:
         """Whether something that the caller can see was written."""
         targets = {id(args[op.names[name]]._storage) for name in op.mutates}
         given = [t for t, node in self.nodes.values() if node.op == "placeholder"] if self.lifted is not None else []
@@ -204,7 +205,7 @@ class GraphTracer(dispatch.Mode):
     def seen_alias(self, text: str) -> FlambeauError:
         return self.assumptions.without("aliases_unseen", unsupported("hidden alias", text))
 
-    def check_views(self, op, args) -> None:
+    def check_views(self, op: Any, args: tuple) -> None:
         """A recorded write into an input that is a view of what the trace does not see: its leaf may refuse it."""
         needs = any(t.requires_grad for t in tensors_of(args))
         for name in op.mutates:
@@ -224,7 +225,7 @@ class GraphTracer(dispatch.Mode):
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
-    def input(self, value: Tensor, source: Source, dims) -> Tensor | None:
+    def input(self, value: Tensor, source: Source, dims: set) -> Tensor | None:
         """A fake for a real tensor; `dims`: the dimensions whose sizes are symbols."""
         if value._fake and not on_gpu(value):
             return None
@@ -246,7 +247,7 @@ class GraphTracer(dispatch.Mode):
         made._storage, made._geometry = fake._storage, fake._geometry
         return made
 
-    def geometry(self, value: Tensor, source: Source, dims):
+    def geometry(self, value: Tensor, source: Source, dims: set) -> tuple:
         """(sizes, strides) with symbols; strides follow from the sizes of a dense tensor."""
         order = dense_order(value)
         if not dims or order is None:
@@ -259,7 +260,7 @@ class GraphTracer(dispatch.Mode):
             step = step if type(sizes[d]) is int and sizes[d] == 0 else step * sizes[d]
         return tuple(sizes), tuple(strides)
 
-    def symbolic_size(self, n: int, source: Source, dim: int, mark=None):
+    def symbolic_size(self, n: int, source: Source, dim: int, mark: Any = None) -> SymInt | int:
         name = f"{source.name()}.size({dim})"
         symbol = self.env.create_symbol(n, name)
         if type(symbol) is not int:
@@ -271,7 +272,7 @@ class GraphTracer(dispatch.Mode):
                     f"{name} is {n}, and mark_dynamic said that it is in [{low}, {high}]\n"
                     f"  what to do: {widened(source, dim, n, low, high)}, or call it with a size of that range first"
                 )
-            if type(symbol) is not int:
+            if isinstance(symbol, SymInt):
                 self.env.limit(symbol, low, high, f"{name}: {MARKED}")
         if mark not in (None, False, MAYBE):
             self.marked.append((name, n, symbol))
@@ -316,16 +317,16 @@ class GraphTracer(dispatch.Mode):
             raise unsupported("value", "two inputs are separate storages over the same foreign memory")
         self.spans.append((start, end, real))
 
-    def symbolic_int(self, value: int, source: Source):
+    def symbolic_int(self, value: int, source: Source) -> SymInt | int:
         symbol = self.env.create_symbol(value, source.name(), duck=False, kind="int")
-        if type(symbol) is not int:
+        if isinstance(symbol, SymInt):
             self.env.limit(symbol, -LARGEST_SYMBOL, LARGEST_SYMBOL, f"{source.name()}: products fit 64 bits")
             node = self.root.placeholder(source.name(), symbol, source.name())
             self.inputs.append((node, source, value))
             self.bindings.append((self.env.places[source.name()], source, "int", 0))
         return symbol
 
-    def symbolic_float(self, value: float, source: Source):
+    def symbolic_float(self, value: float, source: Source) -> SymFloat:
         """A number input; one symbol per source."""
         known = next((name for name, found in self.floats.items() if found == source), None)
         if known is not None:
@@ -359,22 +360,23 @@ class GraphTracer(dispatch.Mode):
         return self.inputs
 
     @staticmethod
-    def is_static(value) -> bool:
+    def is_static(value: Any) -> bool:
         return isinstance(value, Tensor) and all(type(n) is int for n in (*value._sizes, *value._strides))
 
 
 def dense_order(value: Tensor) -> list[int] | None:
     """Dimensions from the widest stride to the narrowest when they cover memory without gaps, else None."""
-    order = sorted(range(value.ndim), key=lambda d: (-value.stride(d), -value.shape[d], d))
+    sizes, strides = value.shape, value.stride()
+    order = sorted(range(value.ndim), key=lambda d: (-strides[d], -sizes[d], d))
     step = 1
     for d in reversed(order):
-        if value.shape[d] != 1 and value.stride(d) != step:
+        if sizes[d] != 1 and strides[d] != step:
             return None
-        step *= max(value.shape[d], 1)
+        step *= max(sizes[d], 1)
     return order
 
 
-def settled(op, args) -> tuple:
+def settled(op: Any, args: tuple) -> tuple:
     """With the values of integers that a program made with other ones would be another kernel: dims and other settings."""
     return tuple(
         [
@@ -384,7 +386,7 @@ def settled(op, args) -> tuple:
     )
 
 
-def tensors_of(args):
+def tensors_of(args: Any) -> Iterator[Any]:
     """The tensors among arguments."""
     for a in args:
         if isinstance(a, Tensor):
@@ -393,7 +395,7 @@ def tensors_of(args):
             yield from tensors_of(a)
 
 
-def with_plain_dim(op, args) -> tuple:
+def with_plain_dim(op: Any, args: tuple) -> tuple:
     """Which dim an op goes along is no size: its symbol is asked for the number, under a guard."""
     at = op.names.get("dim", len(args))
     if at >= len(args) or not isinstance(args[at], SymInt):

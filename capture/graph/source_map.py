@@ -88,7 +88,7 @@ def walk(tree: ast.AST, prefix: str) -> Iterable[tuple[str, int, int]]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             name = f"{prefix}.{node.name}" if prefix else node.name
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield name, min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.end_lineno
+            yield name, min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.end_lineno or node.lineno
         yield from walk(node, name)
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from typing import Any
 
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
-def lookup_guards(seen: dict):
+def lookup_guards(seen: dict) -> Iterator[Any]:
     """(class, payload of its `lookups` check): descriptors must stay the same objects, other values only stay where they
     are, because what was read of them has guards of its own."""
     for cls, names in seen.items():
         yield cls, tuple(_expected(name, found) for name, found in names.items())
 
 
-def _expected(name, found):
+def _expected(name: str, found: tuple | None) -> tuple:
     if found is None:
         return (name,)
     home, raw = found
@@ -24,7 +26,7 @@ def _expected(name, found):
     return (name, held_weakly(raw)) if fixed else (name, held_weakly(raw), held_weakly(home))
 
 
-def held_weakly(value):
+def held_weakly(value: Any) -> Any:
     """A weak reference where there may be one: guards keep nothing of the program alive."""
     if isinstance(value, weakref.ReferenceType):
         return value
@@ -34,5 +36,5 @@ def held_weakly(value):
         return value
 
 
-def is_data_descriptor(raw):
+def is_data_descriptor(raw: Any) -> bool:
     return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")

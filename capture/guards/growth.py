@@ -8,6 +8,7 @@ there at once.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -26,10 +27,10 @@ class Growth:
         self.written: set[str] = set()  # names of places that traced code writes
         self.points = WeakIdKeyDictionary()  # code -> indices of instructions that break
 
-    def note(self, code, index: int) -> None:
+    def note(self, code: types.CodeType, index: int) -> None:
         self.points.setdefault(code, set()).add(index)
 
-    def knows(self, code, index: int) -> bool:
+    def knows(self, code: types.CodeType, index: int) -> bool:
         return index in self.points.get(code, ())
 
 
@@ -58,7 +59,7 @@ class Watch:
     parameters: frozenset  # of the original function: what callers give, not what it makes
     active: bool = True  # under fullgraph nothing is left to Python
 
-    def relies(self, source, name: str, state: Any, grows: bool = False, until: Callable | None = None) -> None:
+    def relies(self, source: Any, name: str, state: Any, grows: bool = False, until: Callable | None = None) -> None:
         """The code would hold for this state of a place only. `grows`: it is a length. `until`: a guard of code with the
         break, for growth that ends: other code will be made then, so that the break comes one call earlier."""
         if not self.active or isinstance(source, Pinned):
@@ -73,11 +74,11 @@ class Watch:
             guard = None if until is None else (source, "predicate", until)
             raise unsupported("growth", f"{name} is another one in every call", guard=guard)
 
-    def is_written(self, source, name: str) -> bool:
+    def is_written(self, source: Any, name: str) -> bool:
         own = isinstance(source, Local) and name not in self.parameters
         return own or name in self.growth.written or source.root.name() in self.history.own
 
-    def note_writes(self, effects) -> None:
+    def note_writes(self, effects: Any) -> None:
         """What this trace leaves changed."""
         names = [container.source.name() for container in effects.containers]
         names += [
@@ -92,7 +93,7 @@ class Watch:
         self.growth.written.update(names)
 
 
-def stands(keys) -> int:
+def stands(keys: Any) -> int:
     """A number for keys in this order, which keeps none of them."""
     return hash(tuple(key if isinstance(key, (str, int, float)) else id(key) for key in keys))
 
@@ -103,7 +104,7 @@ class Shorter:
     def __init__(self, size: int):
         self.size = size
 
-    def __call__(self, value) -> bool:
+    def __call__(self, value: Any) -> bool:
         return len(value) < self.size
 
     def __str__(self) -> str:

@@ -5,6 +5,9 @@ In: the collected Guards, the shape environment, the graph's inputs. Out: a Guar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from ...eager import dtypes
 from ...eager.dispatch import refused_write
 from ...eager.storage import address
@@ -16,7 +19,7 @@ from .tensor_facts import TensorFacts, on_gpu
 from ..state import native
 
 
-def build_tree(tx, inputs):
+def build_tree(tx: Any, inputs: list) -> tuple:
     """(tree, nodes of the inputs)."""
     tree = native.GuardTree()
     tx.guard_distinct()
@@ -34,7 +37,7 @@ def build_tree(tx, inputs):
     return tree, tuple(node_of(tree.root, source) for _, source, _ in inputs)
 
 
-def add(tree, guard: Guard, known: dict) -> None:
+def add(tree: Any, guard: Guard, known: dict) -> None:
     if guard.source is None:
         tree.root.check(guard.kind, guard.payload, guard.describe(), guard.line)
         return
@@ -51,7 +54,7 @@ def add(tree, guard: Guard, known: dict) -> None:
         node.check(guard.kind, guard.payload, guard.describe(), guard.line)
 
 
-def add_classes(tree, tx) -> None:
+def add_classes(tree: Any, tx: Any) -> None:
     """What the trace found in classes, or did not find there, along the order of their bases."""
     for cls, payload in lookup_guards(tx.lookups):
         node = node_of(tree.root, Pinned(cls, cls.__qualname__))
@@ -75,7 +78,7 @@ def tensor_payload(facts: TensorFacts) -> dict:
     )
 
 
-def add_shapes(tree, tx) -> None:
+def add_shapes(tree: Any, tx: Any) -> None:
     """Symbols are bound where they are read; strides of symbolic tensors must follow from the sizes."""
     tracer, env = tx.tracer, tx.env
     names = list(dict.fromkeys(name for name, *_ in tracer.bindings))
@@ -94,7 +97,7 @@ def add_shapes(tree, tx) -> None:
         tree.relation(compile_number(number.expr, names), told, line, table=node_of(tree.root, source), there=there)
 
 
-def add_floats(tree, tx) -> None:
+def add_floats(tree: Any, tx: Any) -> None:
     """Symbolic floats whose value was asked for, and comparisons that were answered."""
     sources, env = tx.tracer.floats, tx.env
     for name, value in env.specialised_floats.items():
@@ -111,21 +114,21 @@ class Refuses:
     def __init__(self, needs: bool, text: str | None):
         self.needs, self.text = needs, text
 
-    def __call__(self, tensor):
+    def __call__(self, tensor: Any) -> bool:
         return refused_write(tensor, self.needs) == self.text
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "a tensor that may be written in place" if self.text is None else f"a tensor whose write is refused: {self.text}"
 
 
-def add_refusals(tree, tx) -> None:
+def add_refusals(tree: Any, tx: Any) -> None:
     for (source, needs), (text, stack) in tx.tracer.refusals.items():
         line = f"{stack[-1][0]}:{stack[-1][1]}" if stack else ""
         test = Refuses(needs, text)
         node_of(tree.root, source).check("predicate", test, f"{source.name()} is {test}", line)
 
 
-def symbolic_strides(tx):
+def symbolic_strides(tx: Any) -> Iterator[Any]:
     """The strides to check; that of a dimension of one element, or of no element at all, means nothing."""
     for node, source, _ in tx.tracer.all_inputs:
         sizes = getattr(node.value, "_sizes", ())
@@ -135,7 +138,7 @@ def symbolic_strides(tx):
                 yield Relation("==", E.var(f"{node.name}_stride{dim}"), E.lift(stride.expr)), source, dim
 
 
-def add_aliases(tree, tx) -> None:
+def add_aliases(tree: Any, tx: Any) -> None:
     """Which tensors share bytes, and how far from the start of their storage they begin: one group per storage."""
     groups: dict[int, int] = {}
     rows = [
@@ -148,7 +151,7 @@ def add_aliases(tree, tx) -> None:
     add_gpu_aliases(tree, tx)
 
 
-def add_gpu_aliases(tree, tx) -> None:
+def add_gpu_aliases(tree: Any, tx: Any) -> None:
     """Of tensors on GPUs: which have one storage (their offsets are guarded with their sizes), and that others have not."""
     storages = [
         (node_of(tree.root, source).child("attr", "_storage"), value._storage)
@@ -166,10 +169,10 @@ def add_gpu_aliases(tree, tx) -> None:
         seen.append((place, storage))
 
 
-def distance(value) -> int:
+def distance(value: Any) -> int:
     return address(value._array) - address(value._storage.bytes)
 
 
-def tree_text(tx) -> str:
+def tree_text(tx: Any) -> str:
     relations = "".join(f"{guard}\n" for guard in tx.env.guards)
     return tx.guards.text() + relations

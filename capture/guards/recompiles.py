@@ -7,8 +7,10 @@ what changed), and the texts of the `recompiles` log and of the limit's warning.
 
 from __future__ import annotations
 
+import types
 from collections import Counter
 from dataclasses import field
+from typing import Any
 
 from ...eager.tensor import Tensor
 from ...runtime.dataclass import data
@@ -88,11 +90,11 @@ def changed(before: dict, now: dict) -> dict:
 WORDS = {"equals": "value", "type_is": "type", "is": "identity", "len": "length", "dict_keys": "keys", "bool": "truth"}
 
 
-def _place(f) -> str:
+def _place(f: Any) -> str:
     return f"{WORDS.get(f.kind, f.kind)} of {f.name}" + (f" in dimension {f.dim}" if f.dim is not None else "")
 
 
-def _show(value) -> str:
+def _show(value: Any) -> str:
     """A value in at most 80 characters; of what its own code cannot show, its type."""
     try:
         text = value.__qualname__ if isinstance(value, type) else repr(value)
@@ -101,7 +103,7 @@ def _show(value) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _line(f) -> str:
+def _line(f: Any) -> str:
     if f.kind == "missing":
         text = f"{f.name} is not there"
     elif f.kind in ("alias", "relation", "predicate"):
@@ -116,7 +118,7 @@ def reasons(failures: list[list]) -> list[str]:
     return ["\n".join(map(_line, of_entry)) for of_entry in failures]
 
 
-def describe(code, failures: list[list]) -> str:
+def describe(code: types.CodeType, failures: list[list]) -> str:
     """That, for people who read a log."""
     lines = [f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) is compiled again"]
     for number, text in enumerate(reasons(failures)):
@@ -124,7 +126,7 @@ def describe(code, failures: list[list]) -> str:
     return "\n".join(lines)
 
 
-def warning(code, limit: int, learned: Learned) -> str:
+def warning(code: types.CodeType, limit: int, learned: Learned) -> str:
     """The text told once when a door has used up its entries."""
     kept = ", ".join(f"{place} ({times} times)" for place, times in learned.changed.most_common(3)) or "nothing that guards name"
     return (

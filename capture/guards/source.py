@@ -17,9 +17,10 @@ from ...runtime.errors import InternalError
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
-@data
 class Source:
     """One access path; `base` is the path that this step starts from (None at a root)."""
+
+    base: Source | None
 
     @property
     def root(self) -> Source:
@@ -41,7 +42,7 @@ class Source:
         """(kind, key) of the guard tree's child."""
         raise TypeError(f"{type(self).__name__} has no guard step")
 
-    def reconstruct(self, emit) -> None:
+    def reconstruct(self, emit: Any) -> None:
         """Emit bytecode that pushes the value."""
         raise TypeError(f"{type(self).__name__} cannot be read again")
 
@@ -52,7 +53,7 @@ class Source:
 class Root(Source):
     """A path that starts here."""
 
-    base = None
+    base: None = None
 
 
 @data
@@ -61,13 +62,13 @@ class Local(Root):
 
     local: str
 
-    def name(self):
+    def name(self) -> str:
         return self.local
 
-    def step(self):
+    def step(self) -> tuple:
         return "arg", self.local
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         emit.load_fast(self.local)
 
 
@@ -77,13 +78,13 @@ class LocalCell(Root):
 
     local: str
 
-    def name(self):
+    def name(self) -> str:
         return self.local
 
-    def step(self):
+    def step(self) -> tuple:
         return "arg", self.local
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         emit.load_fast(f".arg_{self.local}")
 
 
@@ -94,13 +95,13 @@ class Free(Root):
     variable: str
     index: int
 
-    def name(self):
+    def name(self) -> str:
         return f"cell({self.variable})"
 
-    def step(self):
+    def step(self) -> tuple:
         return "closure", self.index
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         emit.load_closure(self.variable)
 
 
@@ -110,13 +111,13 @@ class Contents(Source):
 
     base: Source
 
-    def name(self):
+    def name(self) -> str:
         return self.base.variable if isinstance(self.base, Free) else f"{self.base.name()}.cell_contents"
 
-    def step(self):
+    def step(self) -> tuple:
         return "cell", None
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         if isinstance(self.base, Free):
             emit.load_deref(self.base.variable)
         else:
@@ -130,36 +131,39 @@ class Global(Root):
 
     variable: str
 
-    def name(self):
+    def name(self) -> str:
         return self.variable
 
-    def step(self):
+    def step(self) -> tuple:
         return "global", self.variable
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         emit.load_global(self.variable)
 
 
 class Pinned(Root):
     """An object that the entry keeps alive: the globals of an inlined function, a class, a module."""
 
+    value: Any
+    label: str
+
     def __init__(self, value: Any, label: str):
         object.__setattr__(self, "value", value)
         object.__setattr__(self, "label", label)
 
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> bool:
         return type(other) is Pinned and other.value is self.value
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return id(self.value)
 
-    def name(self):
+    def name(self) -> str:
         return self.label
 
-    def step(self):
+    def step(self) -> tuple:
         return "object", self.value
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         emit.load_const(self.value)
 
 
@@ -170,13 +174,13 @@ class Attr(Source):
     base: Source
     attr: str
 
-    def name(self):
+    def name(self) -> str:
         return f"{self.base.name()}.{self.attr}"
 
-    def step(self):
+    def step(self) -> tuple:
         return "attr", self.attr
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         self.base.reconstruct(emit)
         emit.load_attr(self.attr)
 
@@ -187,7 +191,7 @@ class Slot(Attr):
 
     slot: str
 
-    def step(self):
+    def step(self) -> tuple:
         return "slot", self.slot
 
 
@@ -198,13 +202,13 @@ class DictAttr(Source):
     base: Source
     attr: str
 
-    def name(self):
+    def name(self) -> str:
         return f"{self.base.name()}.{self.attr}"
 
-    def step(self):
+    def step(self) -> tuple:
         return "dict_attr", self.attr
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         self.base.reconstruct(emit)
         if not self.bound():
             emit.load_attr(self.attr)
@@ -213,7 +217,7 @@ class DictAttr(Source):
         emit.load_const(self.attr)
         emit.binary_subscr()
 
-    def bound(self):
+    def bound(self) -> bool:
         """Whether it is a descriptor in a class, which an attribute access would call."""
         home = self.base.value if isinstance(self.base, Pinned) else None
         return isinstance(home, type) and hasattr(type(vars(home).get(self.attr)), "__get__")
@@ -225,17 +229,17 @@ class Item(Source):
 
     base: Source
     key: Any
-    kind: type = None  # the key's type: 1, 1.0 and True are equal keys but different paths
+    kind: Any = None  # the key's type: 1, 1.0 and True are equal keys but different paths
 
-    def name(self):
+    def name(self) -> str:
         if isinstance(self.base, DictAttr) and self.base.attr in MODULE_TABLES:
             return f"{self.base.base.name()}.{self.key}"  # as users write it
         return f"{self.base.name()}[{self.key!r}]"
 
-    def step(self):
+    def step(self) -> tuple:
         return "item", self.key
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         self.base.reconstruct(emit)
         emit.load_const(self.key)
         emit.binary_subscr()
@@ -244,7 +248,7 @@ class Item(Source):
 class ItemPast(Item):
     """An item that is read past a `__getitem__` of the class: as `kind`, its builtin base, gives it."""
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         emit.load_const(self.kind.__getitem__)
         emit.as_callable()
         self.base.reconstruct(emit)
@@ -255,10 +259,10 @@ class ItemPast(Item):
 class Given(Item):
     """What an iterator from outside gives after `key` others: generated code has the rest of it in a local from the start."""
 
-    def name(self):
+    def name(self) -> str:
         return f"{self.base.name()}, member {self.key}"
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         emit.load_fast(rest_local(self.base))
         emit.load_const(self.key)
         emit.binary_subscr()
@@ -275,13 +279,13 @@ class Length(Source):
 
     base: Source
 
-    def name(self):
+    def name(self) -> str:
         return f"len({self.base.name()})"
 
-    def step(self):
+    def step(self) -> tuple:
         return "length", None
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         emit.load_const(len)
         emit.as_callable()
         self.base.reconstruct(emit)
@@ -291,24 +295,28 @@ class Length(Source):
 class Keyed(Source):
     """An item under a key that is compared by identity; `key_source` leads to that very object."""
 
+    base: Source
+    key: Any
+    key_source: Source
+
     def __init__(self, base: Source, key: Any, key_source: Source):
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "key", key)
         object.__setattr__(self, "key_source", key_source)
 
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> bool:
         return type(other) is Keyed and other.key is self.key and other.base == self.base
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((id(self.key), self.base))
 
-    def name(self):
+    def name(self) -> str:
         return f"{self.base.name()}[{self.key_source.name()}]"
 
-    def step(self):
+    def step(self) -> tuple:
         return "item", self.key
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         self.base.reconstruct(emit)
         self.key_source.reconstruct(emit)
         emit.binary_subscr()
@@ -320,13 +328,13 @@ class TypeOf(Source):
 
     base: Source
 
-    def name(self):
+    def name(self) -> str:
         return f"type({self.base.name()})"
 
-    def step(self):
+    def step(self) -> tuple:
         return "type", None
 
-    def reconstruct(self, emit):
+    def reconstruct(self, emit: Any) -> None:
         emit.load_const(type)
         emit.as_callable()
         self.base.reconstruct(emit)
@@ -427,7 +435,7 @@ def _payload_key(payload: Any) -> Any:
     return id(payload)
 
 
-def node_of(root, source: Source, known: dict | None = None):
+def node_of(root: Any, source: Source, known: dict | None = None) -> Any:
     """The guard tree's node for a source, made step by step (`child` returns an existing node, which it looks for among all
     others there; `known`: nodes by source, for whoever asks for many)."""
     if known is not None and source in known:

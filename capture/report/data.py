@@ -134,7 +134,7 @@ class Cost:
         return (None if self.work is None else evaluate(self.work, sizes)), evaluate(self.moved, sizes)
 
     def renamed(self, name: Callable[[str], str]) -> Cost:
-        return Cost(*(None if e is None else with_names(e, name) for e in (self.work, self.moved)))
+        return Cost(None if self.work is None else with_names(self.work, name), with_names(self.moved, name))
 
 
 def sympy_of(e: ExprLike) -> Any:

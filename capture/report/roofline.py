@@ -38,7 +38,7 @@ def roofline(kernels: list[Kernel]) -> Machine:
     """The machine, and for every kernel the least time that it needs there. What a kernel reaches is possible, so it may
     raise the roof; a measurement on a busy machine is too low."""
     found = measured()
-    rates = [kernel.flops / kernel.seconds for kernel in kernels if kernel.flops and (kernel.seconds or 0) > LONG]
+    rates = [kernel.flops / seconds for kernel in kernels if kernel.flops and (seconds := kernel.seconds or 0) > LONG]
     found = replace(found, flops=max([found.flops, *rates]))
     for kernel in kernels:
         if kernel.flops is not None or kernel.kind == "runtime":  # what is not counted there is not much beside the bytes

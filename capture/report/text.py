@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from .data import Facts, Frame, Graph, Kernel, Program, Source
 from .diagnostics import findings
@@ -131,7 +132,7 @@ def source_section(source: Source, report: Facts) -> Section:
     )
 
 
-def said(line, report: Facts) -> str:
+def said(line: Any, report: Facts) -> str:
     kernels = {(g, *kernel) for g, k in line.nodes for kernel in report.graphs[g].nodes[k].kernels}
     if line.breaks:
         frame, k = line.breaks[0]
@@ -223,7 +224,7 @@ def plain(section: Section) -> Iterator[str]:
 # -- by rich
 
 
-def rich_section(section: Section):
+def rich_section(section: Section) -> Any:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

@@ -13,7 +13,7 @@ import threading
 import weakref
 from functools import reduce
 from math import gcd
-from typing import Union
+from typing import Any, Generic, TypeVar, Union
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from ...runtime import locks
 
 ExprLike = Union["Expr", int]
+Kind = TypeVar("Kind")
 Monomial = tuple  # ((Atom, power), ...) sorted by Atom.key; () is the constant monomial
 
 KINDS = {"size": 2, "unbacked": 0, "index": 0, "int": None}  # kind of variable -> least value, None: any integer
@@ -38,7 +39,7 @@ class Atom:
         self.key = (_RANK[op], _natural(args[0] if op == "var" else ",".join(map(str, args))), str(args[1]))
         self._vars = None
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return _atom, (self.op, *self.args)  # equal atoms are one object: its hash is the object's
 
     @property
@@ -50,7 +51,7 @@ class Atom:
             self._vars = frozenset((self,)) if self.op == "var" else frozenset().union(*(a.free_atoms() for a in self.args))
         return self._vars
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.op == "var":
             return self.args[0]
         if self.op in ("max", "min"):
@@ -121,7 +122,7 @@ class Expr:
         """({variable: coefficient}, rest) with neither coefficients nor rest naming a variable of the list; None when
         not affine."""
         wanted = {_variable(self, v): v for v in variables}
-        coeffs = {v: 0 for v in wanted.values()}
+        coeffs: dict[Any, ExprLike] = {v: 0 for v in wanted.values()}
         rest = self
         for atom, v in wanted.items():
             factor = self.coeff(from_atom(atom))
@@ -132,66 +133,66 @@ class Expr:
         return None if rest.free_atoms() & wanted.keys() else (coeffs, rest)
 
     # -- arithmetic --------------------------------------------------------------------------------------------------
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Expr:
         return _sum(self, other) if isinstance(other, (Expr, int)) else NotImplemented
 
     __radd__ = __add__
 
-    def __neg__(self):
+    def __neg__(self) -> Expr:
         return _scale(self, -1)
 
-    def __sub__(self, other):
+    def __sub__(self, other: Any) -> Expr:
         return _sum(self, -other) if isinstance(other, (Expr, int)) else NotImplemented
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: int) -> Expr:
         return _sum(-self, other) if isinstance(other, int) else NotImplemented
 
-    def __mul__(self, other):
+    def __mul__(self, other: Any) -> Expr:
         if isinstance(other, int):
             return _scale(self, int(other))
         return _product(self, other) if isinstance(other, Expr) else NotImplemented
 
     __rmul__ = __mul__
 
-    def __pow__(self, power):
+    def __pow__(self, power: int) -> Expr:
         if not isinstance(power, int) or power < 0:
             raise ValueError(f"({self})**{power}: the exponent of an index expression is an int >= 0")
         return reduce(lambda a, _: a * self, range(power), const(1))
 
-    def __floordiv__(self, other):
+    def __floordiv__(self, other: Any) -> Expr:
         return floordiv(self, other) if isinstance(other, (Expr, int)) else NotImplemented
 
-    def __rfloordiv__(self, other):
+    def __rfloordiv__(self, other: int) -> Expr:
         return floordiv(const(other), self) if isinstance(other, int) else NotImplemented
 
-    def __mod__(self, other):
+    def __mod__(self, other: Any) -> Expr:
         return mod(self, other) if isinstance(other, (Expr, int)) else NotImplemented
 
-    def __rmod__(self, other):
+    def __rmod__(self, other: int) -> Expr:
         return mod(const(other), self) if isinstance(other, int) else NotImplemented
 
     # -- identity ----------------------------------------------------------------------------------------------------
-    def __hash__(self):
+    def __hash__(self) -> int:
         return self._hash
 
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> bool:
         if self is other:
             return True
         if isinstance(other, int):
             return self.is_const and self.value == other
         return isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms
 
-    def __index__(self):
+    def __index__(self) -> int:
         return self.value
 
     __int__ = __index__
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         if self.is_const:
             return self.value != 0
         raise TypeError(f"the truth of {self} is not known; compare explicitly")
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return from_tuple, (self.to_tuple(),)
 
     # -- use ---------------------------------------------------------------------------------------------------------
@@ -200,9 +201,9 @@ class Expr:
         table = {(k.atom if isinstance(k, Expr) else k): v for k, v in mapping.items()}
         return _substitute(self, lambda atom: table.get(atom, table.get(atom.name)))
 
-    def evaluate(self, env: Mapping[str, object]):
+    def evaluate(self, env: Mapping[str, Any]) -> Any:
         """The value under names -> ints (or numpy int arrays, or anything with these operators)."""
-        total = 0
+        total: Any = 0
         for m, c in self.terms:
             product = c
             for atom, power in m:
@@ -210,7 +211,7 @@ class Expr:
             total = product if isinstance(total, int) and total == 0 else total + product
         return total
 
-    def to_tuple(self):
+    def to_tuple(self) -> int | tuple:
         """Plain nested tuples, storable and hashable; `from_tuple` reads them back."""
         if self.is_const:
             return self.value
@@ -218,30 +219,31 @@ class Expr:
             (tuple((a.op, a.args if a.op == "var" else tuple(map(to_tuple, a.args)), p) for a, p in m), c) for m, c in self.terms
         )
 
-    def __str__(self):
+    def __str__(self) -> str:
         return _render(self, str)
 
-    def cpp(self, bounds=None) -> str:
+    def cpp(self, bounds: Any = None) -> str:
         """C text over int64 names. A division whose operands `bounds` prove >= 0 is C's own, any other calls
         fb_floordiv/fb_mod (Python's meaning); fb_max and fb_min are two-place."""
         return _render(self, lambda atom: _atom_cpp(atom, bounds))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return str(self)
 
 
 # -- construction ---------------------------------------------------------------------------------------------------
 
 
-class _Known:
+class _Known(Generic[Kind]):
     """The one object for each key, as long as somebody holds it. As weakref.WeakValueDictionary, which calls Python for each
     object that dies (a twentieth of all passes' time); here dead ones are swept when the table has doubled."""
 
-    def __init__(self, kind: type):
-        self.kind, self.table, self.sweep_at = kind, {}, 4096
+    def __init__(self, kind: Callable[..., Kind]):
+        self.kind, self.sweep_at = kind, 4096
+        self.table: dict[tuple, Callable[[], Kind | None]] = {}
         self.lock = locks.fresh(threading.RLock)
 
-    def add(self, key: tuple, *parts) -> Expr | Atom:
+    def add(self, key: tuple, *parts: Any) -> Kind:
         with self.lock:
             found = self.table.get(key, _nothing)()  # another thread's
             if found is None:
@@ -271,7 +273,7 @@ def _make(terms: tuple) -> Expr:
     return _known_exprs.add(terms, terms) if found is None else found
 
 
-def _atom(op: str, *args) -> Atom:
+def _atom(op: str, *args: Any) -> Atom:
     found = _alive_atom((op, args), _nothing)()
     return _known_atoms.add((op, args), op, args) if found is None else found
 
@@ -307,7 +309,7 @@ def _natural(text: str) -> tuple:
     return tuple((0, int(p)) if p.isdigit() else (1, p) for p in re.split(r"(\d+)", text) if p)
 
 
-def _term_order(term):
+def _term_order(term: tuple) -> tuple:
     monomial = term[0]
     if len(monomial) == 1:
         ((atom, power),) = monomial
@@ -378,7 +380,7 @@ def _single(monomial: Monomial, op: str) -> bool:
     return len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].op == op
 
 
-def _variable(e: Expr, v) -> Atom:
+def _variable(e: Expr, v: Any) -> Atom:
     if isinstance(v, Atom):
         return v
     if isinstance(v, Expr):
@@ -421,7 +423,7 @@ def _split(a: Expr, d: Expr) -> tuple[Expr, Expr, Expr]:
         raise ZeroDivisionError(f"({a}) divided by 0")
     if d.is_const and d.value < 0:
         a, d = -a, -d
-    if len(d.terms) > 1:
+    if len(d.terms) != 1:
         exact = exact_divide(a, d)
         return (exact, const(0), d) if exact is not None else (const(0), a, d)
     ((monomial, n),) = d.terms
@@ -469,7 +471,7 @@ def _mod_const(rest: Expr, n: int) -> Expr:
 def _open_mods(rest: Expr, n: int) -> Expr:
     """(x % (k*n)) inside a modulo by n is x."""
 
-    def inner(atom):
+    def inner(atom: Atom) -> Expr | None:
         if atom.op == "mod" and atom.args[1].is_const and atom.args[1].value % n == 0:
             return atom.args[0]
         return None
@@ -482,20 +484,20 @@ def _open_mods(rest: Expr, n: int) -> Expr:
 
 def exact_divide(a: ExprLike, d: ExprLike) -> Expr | None:
     """a/d when d divides a as a polynomial, else None."""
-    a, d = lift(a), lift(d)
+    rest, d = lift(a), lift(d)
     if d == 0:
         return None
     lead, n = d.terms[0]
     quotient = const(0)
-    for _ in range(8 * (len(a.terms) + 1)):
-        if not a.terms:
+    for _ in range(8 * (len(rest.terms) + 1)):
+        if not rest.terms:
             return quotient
-        m, c = a.terms[0]
+        m, c = rest.terms[0]
         q = _divide_monomial(m, lead)
         if q is None or c % n:
             return None
         step = _make(((q, c // n),))
-        quotient, a = quotient + step, a - step * d
+        quotient, rest = quotient + step, rest - step * d
     return None
 
 
@@ -510,7 +512,7 @@ def minimum(*args: ExprLike) -> Expr:
     return _extreme("min", args)
 
 
-def _extreme(op: str, args) -> Expr:
+def _extreme(op: str, args: Any) -> Expr:
     flat: list[Expr] = []
     for a in map(lift, args):
         same = len(a.terms) == 1 and a.terms[0][1] == 1 and _single(a.terms[0][0], op)
@@ -547,15 +549,15 @@ def substitute(e: ExprLike, mapping: Mapping) -> ExprLike:
     return e.substitute(mapping) if isinstance(e, Expr) else e
 
 
-def evaluate(e: ExprLike, env: Mapping[str, object]):
+def evaluate(e: ExprLike, env: Mapping[str, object]) -> Any:
     return e.evaluate(env) if isinstance(e, Expr) else e
 
 
-def cpp(e: ExprLike, bounds=None) -> str:
+def cpp(e: ExprLike, bounds: Any = None) -> str:
     return lift(e).cpp(bounds)
 
 
-def to_tuple(e: ExprLike):
+def to_tuple(e: ExprLike) -> int | tuple:
     return e.to_tuple() if isinstance(e, Expr) else e
 
 
@@ -563,7 +565,7 @@ def product(items: Iterable[ExprLike]) -> ExprLike:
     return reduce(lambda a, b: a * b, items, 1)
 
 
-def from_tuple(stored) -> Expr:
+def from_tuple(stored: Any) -> Expr:
     if isinstance(stored, int):
         return const(stored)
     return _poly((tuple((_stored_atom(op, args), p) for op, args, p in m), c) for m, c in stored)
@@ -601,11 +603,11 @@ def rebuild(atom: Atom, find: Callable) -> Expr:
 _APPLY = {"floordiv": floordiv, "mod": mod, "max": maximum, "min": minimum}
 
 
-def _times(a, b):
+def _times(a: int, b: Any) -> Any:
     return b if isinstance(a, int) and a == 1 else b * a
 
 
-def _atom_value(atom: Atom, env):
+def _atom_value(atom: Atom, env: Any) -> Any:
     if atom.op == "var":
         if atom.name not in env:
             raise KeyError(f"no value for {atom.name} among {', '.join(map(str, env)) or 'nothing'}")
@@ -618,15 +620,15 @@ def _atom_value(atom: Atom, env):
     return reduce(_VALUE_EXTREME[atom.op], values)
 
 
-def _value_max(a, b):
+def _value_max(a: Any, b: int) -> Any:
     return np.maximum(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else _ask(a, b, "max")
 
 
-def _value_min(a, b):
+def _value_min(a: int, b: int) -> int:
     return np.minimum(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else _ask(a, b, "min")
 
 
-def _ask(a, b, op: str):
+def _ask(a: int, b: int, op: str) -> int:
     """Symbolic sizes know their own max and min; plain ints take the builtin."""
     for x, y in ((a, b), (b, a)):
         method = getattr(x, f"sym_{op}", None)
@@ -663,7 +665,7 @@ def _literal(n: int, python: bool) -> str:
     return str(n) if python or n < 2**31 else f"{n}LL"
 
 
-def _atom_cpp(atom: Atom, bounds) -> str:
+def _atom_cpp(atom: Atom, bounds: Any) -> str:
     if atom.op == "var":
         return atom.name
     args = [a.cpp(bounds) for a in atom.args]

@@ -21,7 +21,7 @@ def float_range(env: Any, tree: tuple) -> tuple[float, float]:
         low, high = env.bounds().interval(env.canonical(parts[0]))
         return (float(low) if low > -LARGEST else -math.inf), (float(high) if high < LARGEST else math.inf)
     if kind == "const":
-        return (float(parts[0]),) * 2 if parts[0] == parts[0] else ALL
+        return (float(parts[0]), float(parts[0])) if parts[0] == parts[0] else ALL
     if kind in WITHIN_ONE:
         return (-1.0, 1.0) if finite(env, parts[0]) else ALL
     rule = RULES.get(kind)

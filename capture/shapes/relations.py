@@ -7,7 +7,8 @@ the native evaluator, whose meaning in Python is `run_guard`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ...runtime.dataclass import data
 from . import expr as E
@@ -30,7 +31,7 @@ class Relation:
             return Relation(_NEGATED[self.op], self.lhs, self.rhs)
         return Relation(_NEGATED[self.op], self.rhs, self.lhs)
 
-    def evaluate(self, values: Mapping[str, int]) -> bool:
+    def evaluate(self, values: Mapping[str, Any]) -> bool:
         return COMPARE[self.op](self.lhs.evaluate(values), self.rhs.evaluate(values))
 
     def substitute(self, mapping: Mapping) -> Relation:
@@ -46,7 +47,7 @@ class Relation:
             return self.op, -e if e.terms and e.terms[0][1] < 0 else e
         return ">=", self.rhs - self.lhs - (1 if self.op == "<" else 0)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.lhs} {self.op} {self.rhs}"
 
 
@@ -58,7 +59,7 @@ class Guard:
     stack: tuple = ()
     reason: str = ""
 
-    def __str__(self):
+    def __str__(self) -> str:
         where = f"  # {self.reason}" if self.reason else ""
         return f"{self.relation}{where}"
 
@@ -67,20 +68,18 @@ class Guard:
 
 PUSH_CONST, PUSH_SYM, ADD, MUL, FLOORDIV, MOD, MAX, MIN, EQ, NE, LT, LE = range(12)
 _ATOM_CODE = {"floordiv": FLOORDIV, "mod": MOD, "max": MAX, "min": MIN}
-BINARY = (
-    None,
-    None,
-    operator.add,
-    operator.mul,
-    operator.floordiv,
-    operator.mod,
-    max,
-    min,
-    operator.eq,
-    operator.ne,
-    operator.lt,
-    operator.le,
-)
+BINARY: dict[int, Callable[[int, int], int]] = {
+    ADD: operator.add,
+    MUL: operator.mul,
+    FLOORDIV: operator.floordiv,
+    MOD: operator.mod,
+    MAX: max,
+    MIN: min,
+    EQ: operator.eq,
+    NE: operator.ne,
+    LT: operator.lt,
+    LE: operator.le,
+}
 _RELATION_CODE = {"==": EQ, "!=": NE, "<": LT, "<=": LE}
 
 
@@ -105,7 +104,7 @@ def _code(e: Expr, order: Mapping[str, int]) -> list[int]:
     return code or [PUSH_CONST, 0]
 
 
-def _atom_code(atom: E.Atom, order) -> list[int]:
+def _atom_code(atom: E.Atom, order: Any) -> list[int]:
     if atom.op == "var":
         if atom.name not in order:
             raise KeyError(f"symbol {atom.name} is not among those the guard can read: {', '.join(order)}")
@@ -114,13 +113,13 @@ def _atom_code(atom: E.Atom, order) -> list[int]:
     return first + [x for other in others for x in (*other, _ATOM_CODE[atom.op])]
 
 
-def fits(relation: Relation, values: Mapping[str, int]) -> bool:
+def fits(relation: Relation, values: Mapping[str, Any]) -> bool:
     """Whether the stack code of the relation stays within int64 for these values."""
     names = sorted(relation.free_names())
     return all(-(2**63) <= n < 2**63 for n in _steps(compile_guard(relation, names), [values[n] for n in names]))
 
 
-def _steps(code: Sequence[int], values: Sequence[int]):
+def _steps(code: Sequence[int], values: Sequence[int]) -> Iterator[Any]:
     """Everything that lies on the stack while the code runs."""
     stack: list[int] = []
     items = iter(code)

@@ -11,7 +11,7 @@ import contextlib
 import math
 import operator
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...eager import sizes
@@ -97,12 +97,12 @@ class ShapeEnv:
         name = self._new("f", float(hint), "float", source_name)
         return SymFloat(self, ("var", name))
 
-    def compare_floats(self, compute: Callable, a, b) -> bool:
+    def compare_floats(self, compute: Callable, a: SymFloat, b: Any) -> bool:
         """Answered from the hints. Where one symbolic float decides, that answer is guarded; else all are settled."""
         left, right = _tree(a), _tree(b)
-        ratios = _ratio(self, left), _ratio(self, right)
-        if None not in ratios:
-            (n, d), (m, e) = ratios
+        first, second = _ratio(self, left), _ratio(self, right)
+        if first is not None and second is not None:
+            (n, d), (m, e) = first, second
             return bool(compute(n * e, m * d))
         if all(finite(self, t) or t[0] == "const" and t[1] == t[1] for t in (left, right)):
             answer = _ORDERED[compute](*float_range(self, left), *float_range(self, right))
@@ -125,7 +125,7 @@ class ShapeEnv:
             self.float_guards[made] = self.where()
         return answer
 
-    def _new(self, letter: str, hint, kind: str, source_name: str) -> str:
+    def _new(self, letter: str, hint: Any, kind: str, source_name: str) -> str:
         name = f"{letter}{sum(n.startswith(letter) for n in self.symbols)}"
         self.symbols[name] = Symbol(name, hint, kind, [source_name])
         return name
@@ -139,7 +139,7 @@ class ShapeEnv:
         return self.wrap(E.var(name, self.symbols[name].kind))
 
     @contextlib.contextmanager
-    def sealed(self):
+    def sealed(self) -> Iterator[Any]:
         """For code compiled later under the guards there are: a question that would need a new one raises Unsupported."""
         before, self._sealed = self._sealed, True
         try:
@@ -162,10 +162,10 @@ class ShapeEnv:
     def bounds(self) -> Bounds:
         return self._bounds
 
-    def hints(self) -> dict[str, int]:
+    def hints(self) -> dict[str, int | float]:
         return {s.name: s.hint for s in self.symbols.values() if s.hint is not None}
 
-    def examples(self) -> dict[str, int]:
+    def examples(self) -> dict[str, int | float]:
         """Hints, and for symbols that only the data knows a number that meets what was assumed of them."""
         unbacked = [s.name for s in self.symbols.values() if s.hint is None]
         for number in (8, 4, 2, 1, 0):
@@ -255,8 +255,8 @@ class ShapeEnv:
             if made is not None and self.known(made) is None:
                 self.assumed.append(made)
                 self.learn(made)
-                if self.known(relation) is not None:
-                    return self.known(relation)
+                if (answer := self.known(relation)) is not None:
+                    return answer
         raise _unknown(f"whether {relation}")
 
     def same_size(self, relation: Relation, number: Expr) -> Relation | None:
@@ -267,7 +267,7 @@ class ShapeEnv:
         hint = self.hint_of(other)
         return Relation("==", number, other) if hint is not None and hint > 1 else None
 
-    def assume_size(self, size) -> None:
+    def assume_size(self, size: SymInt) -> None:
         """A number that only the data knows has become the size of a tensor: checked not to be negative."""
         made = Relation("<=", E.const(0), size.expr)
         if self.known(made) is None and not self._sealed:
@@ -310,8 +310,9 @@ class ShapeEnv:
         names, growing = e.free_names(), {c > 0 for m, c in e.terms if m}
         if len(names) == 1 and len(growing) == 1 and all(a.op == "var" for m, _ in e.terms for a, _power in m):
             (name,) = names
-            if self._bounds.nonnegative(E.var(name, self.symbols[name].kind)):  # it grows: there is one solution
-                self._replace(name, E.const(self.symbols[name].hint))
+            hint = self.symbols[name].hint
+            if hint is not None and self._bounds.nonnegative(E.var(name, self.symbols[name].kind)):
+                self._replace(name, E.const(int(hint)))  # it grows: there is one solution
 
     def _replace(self, name: str, value: Expr) -> None:
         low, high = self._bounds.interval(E.var(name, self.symbols[name].kind))
@@ -384,7 +385,7 @@ def _unknown(what: str) -> Unsupported:
     )
 
 
-def _node(value, pytype: type, convert: str, *parts) -> Any:
+def _node(value: Any, pytype: type, convert: str, *parts: Any) -> Any:
     from .sym_node import SymNode
 
     return SymNode(value, pytype, convert, *parts)
@@ -393,8 +394,8 @@ def _node(value, pytype: type, convert: str, *parts) -> Any:
 # -- the three symbolic values --------------------------------------------------------------------------------------
 
 
-def _relation(op: str, turned: bool = False):
-    def compare(self, other):
+def _relation(op: str, turned: bool = False) -> Callable:
+    def compare(self: Any, other: Any) -> Any:
         if isinstance(other, (float, SymFloat)):
             return COMPARE[op](*((other, self.as_float()) if turned else (self.as_float(), other)))
         if not isinstance(other, (int, SymInt)):
@@ -407,8 +408,8 @@ def _relation(op: str, turned: bool = False):
     return compare
 
 
-def _arithmetic(compute: Callable, name: str, turned: bool = False):
-    def method(self, other):
+def _arithmetic(compute: Callable, name: str, turned: bool = False) -> Callable:
+    def method(self: Any, other: Any) -> Any:
         if isinstance(other, (float, SymFloat)):
             a, b = self.as_float(), other
             return self.env_float(name, b, a) if turned else self.env_float(name, a, b)
@@ -424,16 +425,16 @@ def _arithmetic(compute: Callable, name: str, turned: bool = False):
     return method
 
 
-def _expr(size) -> Expr:
+def _expr(size: Any) -> Expr:
     return size.expr if isinstance(size, SymInt) else E.const(int(size))
 
 
-def expr_of(size) -> ExprLike:
+def expr_of(size: Any) -> ExprLike:
     """The Expr of a SymInt; an int is itself."""
     return E.plain(size.expr) if isinstance(size, SymInt) else size
 
 
-def hint_of(size):
+def hint_of(size: Any) -> Any:
     """The value at capture of an int, SymInt or SymFloat (None: unbacked)."""
     return size.hint if isinstance(size, (SymInt, SymFloat)) else size
 
@@ -473,88 +474,88 @@ class SymInt(sizes.SymInt):
     def as_float(self) -> SymFloat:
         return SymFloat(self.env, ("int", self.expr))
 
-    def env_float(self, name, a, b):
+    def env_float(self, name: str, a: Any, b: Any) -> SymFloat | float:
         return float_op(self.env, name, a, b)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: int) -> SymFloat | float:
         return float_op(self.env, "truediv", self, other)
 
-    def __rtruediv__(self, other):
+    def __rtruediv__(self, other: Any) -> SymFloat | float:
         return float_op(self.env, "truediv", other, self)
 
-    def __pow__(self, other):
+    def __pow__(self, other: Any) -> SymInt | int | SymFloat | float:
         if isinstance(other, (int, SymInt)):
             other = int(other)  # its sign decides whether the result is an int
             return self.env.wrap(self.expr**other) if other >= 0 else float_op(self.env, "pow", self, other)
         return float_op(self.env, "pow", self, other)
 
-    def __rpow__(self, other):
+    def __rpow__(self, other: Any) -> Any:
         return other ** int(self) if isinstance(other, int) else float_op(self.env, "pow", other, self)
 
-    def __divmod__(self, other):
+    def __divmod__(self, other: int) -> tuple:
         return self // other, self % other
 
-    def __rdivmod__(self, other):
+    def __rdivmod__(self, other: Any) -> tuple:
         return other // self, other % self
 
-    def __neg__(self):
+    def __neg__(self) -> SymInt | int:
         return self.env.wrap(-self.expr)
 
-    def __pos__(self):
+    def __pos__(self) -> SymInt:
         return self
 
-    def __abs__(self):
+    def __abs__(self) -> SymInt | int:
         return self if self >= 0 else -self
 
-    def __round__(self, digits=None):
+    def __round__(self, digits: int | None = None) -> SymInt | int:
         return self if digits is None or digits >= 0 else round(int(self), digits)
 
     __floor__ = __ceil__ = __trunc__ = __pos__
 
-    def __invert__(self):
+    def __invert__(self) -> Any:
         return -self - 1
 
-    def __lshift__(self, other):
+    def __lshift__(self, other: Any) -> Any:
         return self * (1 << other) if isinstance(other, (int, SymInt)) else NotImplemented
 
-    def __rshift__(self, other):
+    def __rshift__(self, other: Any) -> Any:
         return self // (1 << other) if isinstance(other, (int, SymInt)) else NotImplemented
 
-    def __rlshift__(self, other):
+    def __rlshift__(self, other: Any) -> Any:
         return other << int(self)
 
-    def __rrshift__(self, other):
+    def __rrshift__(self, other: Any) -> Any:
         return other >> int(self)
 
-    def sym_max(self, other):
+    def sym_max(self, other: Any) -> SymInt | int:
         return self.env.wrap(E.maximum(self.expr, _expr(other)))
 
-    def sym_min(self, other):
+    def sym_min(self, other: Any) -> SymInt | int:
         return self.env.wrap(E.minimum(self.expr, _expr(other)))
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return bool(self != 0)
 
-    def __int__(self):
+    def __int__(self) -> int:
         return self.env.specialise(self.expr, "int()")
 
-    def __index__(self):
+    def __index__(self) -> int:
         return self.env.specialise(self.expr, "an index")
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.env.specialise(self.expr, "hash()"))
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(self.env.specialise(self.expr, "float()"))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return str(self.expr)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> SymInt:
         return self
 
 
-def _asked(name: str, turned: bool = False):
+def _asked(name: str, turned: bool = False) -> Callable:
     """An operator of Python's bool: the relation is asked first."""
     compute = getattr(operator, name)
     if turned:
@@ -570,7 +571,7 @@ class SymBool(sizes.SymBool):
     def __init__(self, env: ShapeEnv, relation: Relation):
         self.env, self.relation = env, relation
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.env.decide(self.relation)
 
     @property
@@ -590,19 +591,19 @@ class SymBool(sizes.SymBool):
         locals()[f"__{_name}__"] = _asked(_name)
     del _name, _plain
 
-    def __invert__(self):
+    def __invert__(self) -> SymBool:
         return SymBool(self.env, self.relation.negated())
 
-    def __int__(self):
+    def __int__(self) -> int:
         return int(bool(self))
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(bool(self))
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(bool(self))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return str(self.relation)
 
 
@@ -626,7 +627,7 @@ FLOAT_OPS = {
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}
 
 
-def float_op(env: ShapeEnv, name: str, *args) -> SymFloat | float:
+def float_op(env: ShapeEnv, name: str, *args: Any) -> SymFloat | float:
     """A float operation over SymFloat, SymInt and numbers (names: FLOAT_OPS)."""
     trees = [_tree(a) for a in args]
     if any(t is NotImplemented for t in trees):
@@ -641,7 +642,7 @@ def always_finite(name: str, x: SymInt | SymFloat) -> bool:
     return finite(x.env, (name, _tree(x)))
 
 
-def _tree(value):
+def _tree(value: Any) -> Any:
     if isinstance(value, SymFloat):
         return value.tree
     if isinstance(value, SymInt):
@@ -649,14 +650,14 @@ def _tree(value):
     return ("const", value) if isinstance(value, (int, float)) else NotImplemented
 
 
-def _float_method(name: str, turned: bool = False):
+def _float_method(name: str, turned: bool = False) -> Callable:
     if turned:
         return lambda self, other: float_op(self.env, name, other, self)
     return lambda self, other: float_op(self.env, name, self, other)
 
 
-def _float_compare(compute: Callable):
-    def compare(self, other):
+def _float_compare(compute: Callable) -> Callable:
+    def compare(self: Any, other: Any) -> bool:
         if not isinstance(other, (int, float, SymInt, SymFloat)):
             return NotImplemented
         return self.env.compare_floats(compute, self, other)
@@ -687,7 +688,7 @@ class SymFloat(sizes.SymFloat):
         known = self.env.hints()
         return self.evaluate(known) if self.free_names() <= known.keys() else None
 
-    def evaluate(self, values: Mapping[str, object]) -> float:
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
         return _evaluate_tree(self.tree, values)
 
     def free_names(self) -> frozenset:
@@ -700,30 +701,30 @@ class SymFloat(sizes.SymFloat):
     __lt__, __le__ = _float_compare(operator.lt), _float_compare(operator.le)
     __gt__, __ge__ = _float_compare(operator.gt), _float_compare(operator.ge)
 
-    def __neg__(self):
+    def __neg__(self) -> SymFloat | float:
         return float_op(self.env, "neg", self)
 
-    def __abs__(self):
+    def __abs__(self) -> SymFloat | float:
         return float_op(self.env, "abs", self)
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(_specialise_tree(self.env, self.tree))
 
-    def __int__(self):
+    def __int__(self) -> int:
         return int(float(self))
 
-    def __round__(self, digits=None):
+    def __round__(self, digits: Any = None) -> Any:
         return round(float(self), digits)
 
-    def __floor__(self):
+    def __floor__(self) -> Any:
         ratio = self.ratio()
         return math.floor(float(self)) if ratio is None else ratio[0] // ratio[1]
 
-    def __ceil__(self):
+    def __ceil__(self) -> Any:
         ratio = self.ratio()
         return math.ceil(float(self)) if ratio is None else -(-ratio[0] // ratio[1])
 
-    def __trunc__(self):
+    def __trunc__(self) -> Any:
         ratio = self.ratio()
         return (
             int(float(self))
@@ -734,22 +735,22 @@ class SymFloat(sizes.SymFloat):
     def ratio(self) -> tuple | None:
         return _ratio(self.env, self.tree)
 
-    def __pos__(self):
+    def __pos__(self) -> SymFloat:
         return self
 
-    def is_integer(self):
+    def is_integer(self) -> bool:
         return float(self).is_integer()
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self != 0.0
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(float(self))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return _tree_text(self.tree)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> SymFloat:
         return self
 
 
@@ -780,7 +781,7 @@ def _canonical_tree(env: ShapeEnv, tree: tuple) -> tuple:
     return (tree[0], *(_canonical_tree(env, t) for t in tree[1:]))
 
 
-def _evaluate_tree(tree: tuple, values):
+def _evaluate_tree(tree: tuple, values: Mapping[str, Any]) -> Any:
     if tree[0] == "var":
         return values[tree[1]]
     if tree[0] == "int":
@@ -788,13 +789,13 @@ def _evaluate_tree(tree: tuple, values):
     return tree[1] if tree[0] == "const" else apply_float(tree[0], *(_evaluate_tree(t, values) for t in tree[1:]))
 
 
-def apply_float(name: str, *args):
+def apply_float(name: str, *args: Any) -> Any:
     """A FLOAT_OPS member over numbers or, when an argument is symbolic, symbolically."""
     env = next((a.env for a in args if isinstance(a, (SymInt, SymFloat))), None)
     return FLOAT_OPS[name](*args) if env is None else float_op(env, name, *args)
 
 
-def _tree_names(tree: tuple):
+def _tree_names(tree: tuple) -> Iterator[Any]:
     if tree[0] == "var":
         yield tree[1]
     elif tree[0] == "int":
@@ -827,24 +828,24 @@ class FloatComparison:
     def names(self) -> set:
         return {*_tree_names(self.left), *_tree_names(self.right)}
 
-    def __call__(self, value) -> bool:
+    def __call__(self, value: Any) -> bool:
         values = dict.fromkeys(self.names(), value)
         return self.compute(_evaluate_tree(self.left, values), _evaluate_tree(self.right, values)) is self.answer
 
-    def __str__(self):
+    def __str__(self) -> str:
         held = f"{_tree_text(self.left)} {_COMPARISONS[self.compute]} {_tree_text(self.right)}"
         return held if self.answer else f"not {held}"
 
 
-def _below(least, greatest, low, high) -> bool | None:
+def _below(least: Any, greatest: Any, low: Any, high: Any) -> bool | None:
     return True if greatest < low else False if least >= high else None
 
 
-def _at_most(least, greatest, low, high) -> bool | None:
+def _at_most(least: Any, greatest: Any, low: Any, high: Any) -> bool | None:
     return True if greatest <= low else False if least > high else None
 
 
-def _same(least, greatest, low, high) -> bool | None:
+def _same(least: Any, greatest: Any, low: Any, high: Any) -> bool | None:
     return False if greatest < low or least > high else None
 
 
@@ -862,7 +863,8 @@ _COMPARISONS = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator
 
 def _specialise_tree(env: ShapeEnv, tree: tuple) -> float:
     if tree[0] == "var":
-        if env.symbols[tree[1]].hint is None:
+        hint = env.symbols[tree[1]].hint
+        if hint is None:
             raise _unknown(f"the value of {tree[1]}")
         if env._sealed and tree[1] not in env.specialised_floats:
             raise Unsupported(
@@ -870,8 +872,8 @@ def _specialise_tree(env: ShapeEnv, tree: tuple) -> float:
                 f"the value of {tree[1]} is asked after the guards of this code were made",
                 "pass the number as a tensor",
             )
-        env.specialised_floats[tree[1]] = env.symbols[tree[1]].hint
-        return env.symbols[tree[1]].hint
+        env.specialised_floats[tree[1]] = hint
+        return hint
     if tree[0] == "int":
         return env.specialise(tree[1], "float()")
     return tree[1] if tree[0] == "const" else FLOAT_OPS[tree[0]](*(_specialise_tree(env, t) for t in tree[1:]))

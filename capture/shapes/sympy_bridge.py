@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
+from typing import Any
 
 import sympy
 
@@ -27,27 +28,29 @@ class _Division(sympy.Function):
     nargs = 2
     is_integer = True
     sign = ""
+    as_floor: Callable  # (a, d) -> the same by `floor`
+    by_one: Callable  # (a) -> of a by 1
 
     @classmethod
-    def eval(cls, a, d):
+    def eval(cls, a: Any, d: Any) -> Any:
         if d.is_zero:
             raise ZeroDivisionError(f"({a}) {cls.sign} 0")
         if a.is_number and d.is_number:
             return cls.as_floor(a, d)
         return sympy.S.Zero if a.is_zero else cls.by_one(a) if d == 1 else None
 
-    def _eval_rewrite_as_floor(self, a, d, **_):
+    def _eval_rewrite_as_floor(self, a: Any, d: Any, **_: Any) -> Any:
         return self.as_floor(a, d)
 
-    def _eval_is_nonnegative(self):
+    def _eval_is_nonnegative(self) -> bool | None:
         a, d = self.args
         return True if d.is_positive and (a.is_nonnegative or self.sign == "%") else None
 
-    def _sympystr(self, printer):
+    def _sympystr(self, printer: Any) -> str:
         sides = (text if a.is_Atom else f"({text})" for a in self.args for text in [printer.doprint(a)])
         return f"({self.sign.join(sides)})"
 
-    def _code(self, printer):
+    def _code(self, printer: Any) -> str:
         """In brackets: lambdify would print a class of this name as sympy's own, whose precedence it knows."""
         a, d = (printer._print(x) for x in self.args)
         return f"(({a}) {self.sign} ({d}))"
@@ -73,7 +76,7 @@ class Mod(_Division):
     as_floor = staticmethod(lambda a, d: a - d * sympy.floor(a / d))
     by_one = staticmethod(lambda a: sympy.S.Zero)
 
-    def _eval_rewrite_as_Mod(self, a, d, **_):
+    def _eval_rewrite_as_Mod(self, a: Any, d: Any, **_: Any) -> Any:
         return sympy.Mod(a, d)
 
 
@@ -184,7 +187,8 @@ def nonnegative(e: Expr, bounds: Bounds) -> bool:
         return e.value >= 0
     if len(atoms) == 1:
         return _nonnegative_between(e, *bounds.interval_atom(atoms[0]))
-    constant, factors = sympy.factor_list(to_sympy(e))
+    found: Any = sympy.factor_list(to_sympy(e))
+    constant, factors = found
     sign = 1 if constant > 0 else -1
     known = [E.from_atom(a) for a in atoms]
     for factor, power in factors:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache, reduce
 from math import gcd
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from .expr import (
     KINDS,
@@ -77,7 +78,7 @@ class Bounds:
         atoms = {a for m, _ in e.terms for a, _p in m}
         return all(c >= 0 for _, c in self._shift(e, atoms).terms)
 
-    def _shift(self, e: Expr, atoms) -> Expr:
+    def _shift(self, e: Expr, atoms: set) -> Expr:
         floors = {a: self._least(a) for a in atoms}
         if any(v is None for v in floors.values()):
             return const(-1)
@@ -101,7 +102,8 @@ class Bounds:
             factor = e.coeff(atom)
             rest = e - factor * from_atom(atom)
             if atom.op == "floordiv":
-                weaker = self._without_division(rest, factor, *atom.args, depth - 1)
+                divided, divisor = atom.args
+                weaker = self._without_division(rest, factor, divided, divisor, depth - 1)
                 if weaker is not None:
                     return [weaker]
                 continue
@@ -141,7 +143,7 @@ class Bounds:
             return [], []
         return [0], [d - 1] + ([a] if self.nonnegative(a, depth - 1) else [])
 
-    def _least_by_intervals(self, e: Expr):
+    def _least_by_intervals(self, e: Expr) -> Any:
         return self.interval(e)[0]
 
     def interval(self, e: ExprLike) -> tuple:
@@ -181,12 +183,12 @@ class Bounds:
 INF = float("inf")
 
 
-def _interval_product(a, b) -> tuple:
+def _interval_product(a: tuple, b: tuple) -> tuple:
     ends = [0 if x == 0 or y == 0 else x * y for x in a for y in b]
     return min(ends), max(ends)
 
 
-def _floor(n, d):
+def _floor(n: Any, d: Any) -> Any:
     if n in (INF, -INF):
         return n
     if d == INF:
@@ -256,6 +258,7 @@ def _reduce_division(atom: Atom, bounds: Bounds) -> Expr:
         high, low = _take_multiples(a, g)
         if low == 0 and atom.op == "floordiv" or high != 0 and bounds.nonnegative(low) and bounds.less(low, g):
             outer = exact_divide(d, g)
+            assert outer is not None
             if not bounds.nonnegative(outer - 1):
                 continue
             smaller = _sum_of(_APPLY[atom.op](high, outer), lambda x: _reduce_division(x, bounds))

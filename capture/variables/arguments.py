@@ -98,6 +98,6 @@ def misused(name: Any) -> GraphBreak:
     return unsupported("builtin", f"{getattr(name, '__name__', name)}() with arguments of other kinds or number")
 
 
-def given(*variables) -> list:
+def given(*variables: Any) -> list:
     """Those of optional arguments, in order, that were given."""
     return [v for v in variables if v is not None]

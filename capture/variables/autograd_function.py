@@ -6,25 +6,30 @@ into a graph of its own: what that graph reads of the outer one is what the call
 
 from __future__ import annotations
 
+from typing import Any
+from collections.abc import Callable
+
 from ...eager.autograd import function as library
 from ...eager.ops.custom import MOST, custom_gradient, custom_gradient_of_results
-from ...eager.tensor import Tensor, fake_tensor
+from ...eager.tensor import fake_tensor
 from ..breaks import UserRaise, unsupported
 from ..graph.autograd_function import BackwardRule
 from ..graph.data_dependent import missing_symbols
 from ..shapes.symbolic_shapes import SymFloat
 from ..guards.source import DictAttr
+from .base import Variable
 from .builtins import handles
 from .functions import UserFunctionVariable
 from .sequences import TupleVariable
 from .tensor import TensorVariable
 
 Function = library.Function
-ONCE = library.once_differentiable(lambda: None).__code__
+_once: Any = library.once_differentiable(lambda: None)
+ONCE = _once.__code__
 
 
 @handles(Function.apply.__func__)
-def _apply(tx, cls, /, *given, **kwargs):
+def _apply(tx: Any, cls: Variable, /, *given: Variable, **kwargs: Variable) -> Variable:
     inputs = [a.fake for a in given if isinstance(a, TensorVariable)]
     needs = [isinstance(a, TensorVariable) and bool(a.fake.requires_grad) for a in given]
     recorded = tx.grad_mode() and any(needs)
@@ -46,12 +51,12 @@ def _apply(tx, cls, /, *given, **kwargs):
     return connected(tx, cls, ctx, given, inputs, outs, chosen, known, isinstance(out, TupleVariable))
 
 
-def apart(tx, value):
+def apart(tx: Any, value: Variable) -> Any:
     """What eager gives for an argument that comes back as it was, from a call that is not recorded."""
     return tx.fresh(tx.run(library.apart, value.fake)) if isinstance(value, TensorVariable) else value
 
 
-def unrecorded(tx, run):
+def unrecorded(tx: Any, run: Callable) -> Variable:
     before = tx.grad_mode()
     tx.set_grad_mode(False)
     try:
@@ -60,7 +65,7 @@ def unrecorded(tx, run):
         tx.set_grad_mode(before)
 
 
-def forward(tx, cls, ctx, given, kwargs):
+def forward(tx: Any, cls: Variable, ctx: Variable, given: tuple, kwargs: dict) -> Variable:
     run = tx.get_attr(cls, "forward")
     if cls.plain().setup_context is Function.setup_context:
         return tx.call(run, [ctx, *given], kwargs)
@@ -69,12 +74,14 @@ def forward(tx, cls, ctx, given, kwargs):
     return out
 
 
-def field(tx, ctx, name: str) -> list:
+def field(tx: Any, ctx: Variable, name: str) -> list:
     """Members of a tuple that the forward left on its context."""
     return tx.get_attr(ctx, name).unpack(tx)
 
 
-def connected(tx, cls, ctx, given, inputs, outs, chosen, known, several):
+def connected(
+    tx: Any, cls: Any, ctx: Any, given: tuple, inputs: list, outs: list, chosen: list, known: set, several: bool
+) -> Any:
     """The results behind a node whose gradient is the traced backward."""
     # an argument that is a result has a history, which is none of the result's
     results = tuple(apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake for k in chosen)
@@ -94,12 +101,12 @@ def connected(tx, cls, ctx, given, inputs, outs, chosen, known, several):
     return TupleVariable(outs) if several else outs[0]
 
 
-def in_common(outs, k: int) -> bool:
+def in_common(outs: list, k: int) -> bool:
     """Whether a result shares memory with another one."""
     return any(isinstance(o, TensorVariable) and o.fake._storage is outs[k].fake._storage for o in (*outs[:k], *outs[k + 1 :]))
 
 
-def traced_backward(tx, cls, ctx, given, outs, chosen):
+def traced_backward(tx: Any, cls: Variable, ctx: Variable, given: tuple, outs: list, chosen: list) -> tuple:
     """(rule, the tensors of the outer graph that it reads, the numbers that it needs)."""
     materialize = tx.truth(tx.get_attr(ctx, "materialize_grads"))
     if not materialize and len(outs) > 1:
@@ -129,17 +136,17 @@ def traced_backward(tx, cls, ctx, given, outs, chosen):
     return BackwardRule(cls.plain().__name__, graph, tuple(wanted), once), tuple(saved), numbers
 
 
-def gradient(tx, out, chosen: bool, materialize: bool):
+def gradient(tx: Any, out: Variable, chosen: bool, materialize: bool) -> Variable:
     """What backward is given for one result."""
     if not isinstance(out, TensorVariable) or not (chosen or materialize):
         return tx.constant(None)
     t = out.fake
     if chosen:
         return tx.fresh(tx.tracer.placeholder("grad", fake_tensor(t._sizes, None, t.dtype, t.device)))
-    return tx.fresh(tx.run(Tensor.new_zeros, t, tuple(t.shape)))
+    return tx.fresh(tx.run(lambda: t.new_zeros(tuple(t.shape))))
 
 
-def backward(tx, cls, ctx, grads):
+def backward(tx: Any, cls: Variable, ctx: Variable, grads: list) -> tuple:
     """(what the user's backward returns, whether it is differentiable once)."""
     name = cls.plain()._fl_backward().__name__
     run = tx.get_attr(cls, "vjp" if cls.plain().vjp is not Function.vjp else "backward")
@@ -147,13 +154,14 @@ def backward(tx, cls, ctx, grads):
     try:
         if not once:
             return tx.call(run, [ctx, *grads], {}), False
-        inner = tx.wrap(run.fn.__wrapped__, DictAttr(run.source, "__wrapped__"))
+        function: Any = run.fn
+        inner = tx.wrap(function.__wrapped__, DictAttr(run.known_source, "__wrapped__"))
         return unrecorded(tx, lambda: tx.call(inner, [ctx, *grads], {})), True
     except UserRaise as error:
         raise unsupported("backward", f"{name} of {cls} raises: {error}") from error
 
 
-def checked(cls, given, found) -> list:
+def checked(cls: Any, given: Any, found: Any) -> list:
     """A gradient or None per tensor among the arguments; what eager refuses is left to it."""
     found = list(found.items) if isinstance(found, TupleVariable) else [found]
     found = [f.realize() for f in found]

@@ -7,6 +7,8 @@ of the frame, are cuts.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...eager import autograd
 from ...eager.autograd.api import checked_edges, place, root_gradients
 from ...eager.autograd.engine import laid_out, run, targets
@@ -15,25 +17,42 @@ from ...eager.autograd_node import Node, edge_of, metas_of, raise_released
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
+from .base import Variable
 from .builtins import handles
 from .sequences import ListVariable, TupleVariable
 from .tensor import TensorVariable
 
 
 @handles(autograd.backward)
-def _backward(tx, tensors, grad_tensors=None, retain_graph=None, create_graph=None, grad_variables=None, inputs=None):
+def _backward(
+    tx: Any,
+    tensors: Variable,
+    grad_tensors: Variable | None = None,
+    retain_graph: Variable | None = None,
+    create_graph: Variable | None = None,
+    grad_variables: Variable | None = None,
+    inputs: Variable | None = None,
+) -> Variable:
     if grad_variables is not None:
         raise unsupported("backward", "backward() into tensors that are no leaves")
     return accumulate_all(tx, tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
 @handles(autograd.tensor_backward)
-def _tensor_backward(tx, tensor, /, gradient=None, retain_graph=None, create_graph=None, inputs=None):
+def _tensor_backward(
+    tx: Any,
+    tensor: Variable,
+    /,
+    gradient: Variable | None = None,
+    retain_graph: Variable | None = None,
+    create_graph: Variable | None = None,
+    inputs: Variable | None = None,
+) -> Variable:
     return accumulate_all(tx, tensor, gradient, retain_graph, create_graph, inputs)
 
 
 @handles(autograd.grad)
-def _grad(tx, outputs, inputs, grad_outputs=None, *more, **options):
+def _grad(tx: Any, outputs: Any, inputs: Any, grad_outputs: Any = None, *more: Any, **options: Any) -> Any:
     names = ("retain_graph", "create_graph", "only_inputs", "allow_unused", "is_grads_batched", "materialize_grads")
     plain = {name: constant(value) for name, value in (dict(zip(names, more)) | options).items()}
     if plain.get("is_grads_batched"):
@@ -43,13 +62,13 @@ def _grad(tx, outputs, inputs, grad_outputs=None, *more, **options):
     return tx.fresh(tx.run(autograd.grad, outputs, inputs, fakes(tx, grad_outputs), **plain))
 
 
-def constant(variable):
+def constant(variable: Variable) -> bool | None:
     if not variable.is_constant():
         raise unsupported("backward", f"an option of the engine that is {variable}")
     return variable.plain()
 
 
-def fakes(tx, variable) -> tuple | None:
+def fakes(tx: Any, variable: Variable | None) -> tuple | None:
     """The tensors (and Nones) of an argument that is one, or several."""
     if variable is None or variable.is_constant() and variable.plain() is None:
         return None
@@ -57,8 +76,8 @@ def fakes(tx, variable) -> tuple | None:
     return tuple(v.fake if isinstance(v, TensorVariable) else constant(v) for v in map(lambda v: v.realize(), several))
 
 
-def accumulate_all(tx, tensors, gradients, retain_graph, create_graph, inputs):
-    outputs, inputs = fakes(tx, tensors), fakes(tx, inputs)
+def accumulate_all(tx: Any, tensors: Any, gradients: Any, retain_graph: Any, create_graph: Any, inputs: Any) -> Any:
+    outputs, inputs = fakes(tx, tensors) or (), fakes(tx, inputs)
     create = create_graph is not None and bool(constant(create_graph))
     retain = constant(retain_graph) if retain_graph is not None else None
     if inputs is not None and any(not t.is_leaf for t in inputs):
@@ -73,7 +92,7 @@ def accumulate_all(tx, tensors, gradients, retain_graph, create_graph, inputs):
     return tx.constant(None)
 
 
-def engine(outputs, gradients, leaves, retain, create) -> list:
+def engine(outputs: tuple, gradients: tuple, leaves: list, retain: bool | None, create: bool) -> list:
     """The gradient of each leaf, or None."""
     roots, edges = root_gradients(outputs, gradients), checked_edges(leaves)
     found = run(roots, edges, create if retain is None else bool(retain), create, accumulate=False)
@@ -83,7 +102,7 @@ def engine(outputs, gradients, leaves, retain, create) -> list:
 # -- what the history leads to -----------------------------------------------------------------------------------------
 
 
-def check(tx, outputs) -> list[Tensor]:
+def check(tx: Any, outputs: tuple) -> list[Tensor]:
     """The leaves behind these tensors, in the order in which they are met. Refuses what only eager can do."""
     if state.anomaly is not None:
         raise unsupported("backward", "anomaly mode")
@@ -114,7 +133,7 @@ def history(targets_: list) -> list:
     return list(found.values())
 
 
-def refuse_unknown(tx, leaf: Tensor) -> None:
+def refuse_unknown(tx: Any, leaf: Tensor) -> None:
     """A leaf must be an input of the graph, and nobody may wait for its gradient."""
     if id(leaf) in tx.tracer.owned:
         return
@@ -141,7 +160,7 @@ def unhooked(leaf: Tensor) -> bool:
 # -- into .grad --------------------------------------------------------------------------------------------------------
 
 
-def accumulate(tx, leaf: Tensor, grad: Tensor, seen: set, retain: bool, create: bool) -> None:
+def accumulate(tx: Any, leaf: Tensor, grad: Tensor, seen: set, retain: bool, create: bool) -> None:
     """What the engine does at a leaf: the gradient becomes `.grad`, in memory of its own, or is added to what is there."""
     variable = tx.tracer.variables[id(leaf)]
     have = variable.get_attr(tx, "grad").realize()
@@ -170,7 +189,7 @@ def of_its_own(grad: Tensor, leaf: Tensor, seen: set, kept: bool, create: bool) 
 # -- what leaves the trace ---------------------------------------------------------------------------------------------
 
 
-def refuse_escaped(tx, outputs: list) -> None:
+def refuse_escaped(tx: Any, outputs: list) -> None:
     """A leaf that the trace made must not leave it, nor a result whose history leads to such leaves only: the results of a
     graph have their history through its inputs."""
     owned = tx.tracer.owned
@@ -181,7 +200,7 @@ def refuse_escaped(tx, outputs: list) -> None:
                 raise tx.assumptions.without("leaves_unseen")
 
 
-def settled(tx, outputs: list) -> tuple[list, list[int]]:
+def settled(tx: Any, outputs: list) -> tuple[list, list[int]]:
     """(what the graph returns, numbers of the outputs whose history was used up). Where no other output has a history,
     nothing in the graph is recorded any more."""
     tracer = tx.tracer
@@ -210,10 +229,10 @@ class Spent:
     """A compiled graph whose results in `numbers` have a history that its own backward has used up; it led to `leaves`,
     numbers of inputs."""
 
-    def __init__(self, compiled, numbers: list[int], leaves: list[int]):
+    def __init__(self, compiled: Any, numbers: list[int], leaves: list[int]):
         self.compiled, self.numbers, self.leaves = compiled, numbers, leaves
 
-    def __call__(self, *inputs):
+    def __call__(self, *inputs: Any) -> Any:
         results = self.compiled(*inputs)
         shown = [results[k] for k in self.numbers]
         node = SpentNode([inputs[k] for k in self.leaves], shown)
@@ -235,11 +254,11 @@ class SpentNode(Node):
     def flat_edges(self) -> list:
         return list(self.edges)
 
-    def apply(self, grads, needs):
+    def apply(self, grads: list, needs: list) -> None:
         raise_released()
 
 
-def with_spent(tx, compiled, numbers: list[int], inputs: list):
+def with_spent(tx: Any, compiled: Any, numbers: list[int], inputs: list) -> Any:
     """The compiled graph; its used-up results get their history back."""
     if not numbers:
         return compiled

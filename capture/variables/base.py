@@ -8,8 +8,11 @@ answer is a graph break with the user's line. `tx` is the Context of the trace e
 from __future__ import annotations
 
 from typing import Any
+from collections.abc import Callable
 
+from ...runtime.errors import InternalError
 from ..breaks import unsupported
+from ..guards.source import Source
 
 
 class NotPlain(Exception):
@@ -19,13 +22,21 @@ class NotPlain(Exception):
 class Variable:
     """Base of all kinds of values; `source` says where it came from (None: made by the traced code)."""
 
-    outside = None  # the real object, of kinds that are wrapped anew on every path that leads to it
+    source: Source | None
+    outside: Any = None  # the real object, of kinds that are wrapped anew on every path that leads to it
     shared = True  # generated code keeps one object for it, however often it is loaded
     has_index = False  # whether `__index__` of its class is written in Python
     has_own_setattr = False  # its class replaces object.__setattr__; the trace runs that, the replay must not again
 
-    def __init__(self, source=None):
+    def __init__(self, source: Source | None = None):
         self.source = source
+
+    @property
+    def known_source(self) -> Source:
+        """Where a value came from that is known to be from outside."""
+        if self.source is None:
+            raise InternalError(f"{self} did not come from outside")
+        return self.source
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
@@ -63,47 +74,48 @@ class Variable:
 
     # -- what it does ----------------------------------------------------------------------------------------------
 
-    def truth(self, tx) -> bool:
+    def truth(self, tx: Any) -> bool:
         return True
 
-    def get_attr(self, tx, name: str) -> Variable:
+    def get_attr(self, tx: Any, name: str) -> Variable:
         raise unsupported("attribute", f"attribute {name!r} of {self}")
 
-    def set_attr(self, tx, name: str, value: Variable) -> None:
+    def set_attr(self, tx: Any, name: str, value: Variable) -> None:
         raise unsupported("attribute", f"storing attribute {name!r} of {self}")
 
-    def del_attr(self, tx, name: str) -> None:
+    def del_attr(self, tx: Any, name: str) -> None:
         raise unsupported("attribute", f"deleting attribute {name!r} of {self}")
 
-    def call(self, tx, args: list, kwargs: dict) -> Variable:
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         raise unsupported("call", f"calling {self}")
 
-    def call_method(self, tx, name: str, args: list, kwargs: dict) -> Variable:
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         return tx.call(self.get_attr(tx, name), args, kwargs)
 
-    def get_item(self, tx, key: Variable) -> Variable:
+    def get_item(self, tx: Any, key: Variable) -> Variable:
         raise unsupported("operator", f"indexing {self}")
 
-    def set_item(self, tx, key: Variable, value: Variable) -> None:
+    def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
         raise unsupported("operator", f"item assignment to {self}")
 
-    def del_item(self, tx, key: Variable) -> None:
+    def del_item(self, tx: Any, key: Variable) -> None:
         raise unsupported("operator", f"item deletion from {self}")
 
-    def contains(self, tx, member: Variable) -> bool:
+    def contains(self, tx: Any, member: Variable) -> bool:
         return any(tx.same_value(value, member) for value in self.unpack(tx))
 
-    def binary(self, tx, op, other: Variable, reflected: bool) -> Variable | None:
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         """`op(self, other)` (or `op(other, self)`); None where this kind has no say."""
         return None
 
-    def length(self, tx) -> Variable:
+    def length(self, tx: Any) -> Variable:
         return tx.constant(len(self.unpack(tx)))
 
-    def iterate(self, tx) -> Variable:
+    def iterate(self, tx: Any) -> Any:
+        """A Variable with `next`."""
         raise unsupported("iteration", f"iterating over {self}")
 
-    def unpack(self, tx) -> list:
+    def unpack(self, tx: Any) -> list:
         """All members, by iterating to the end."""
         iterator, found = self.iterate(tx), []
         while (value := iterator.next(tx)) is not None:
@@ -113,7 +125,7 @@ class Variable:
 
     # -- how it is made again --------------------------------------------------------------------------------------
 
-    def reconstruct(self, gen) -> None:
+    def reconstruct(self, gen: Any) -> None:
         """Emit bytecode that pushes the value; `gen` is the Codegen."""
         raise unsupported("resume", f"{self} cannot be rebuilt outside of the graph")
 
@@ -121,19 +133,22 @@ class Variable:
 class Lazy(Variable):
     """A value of the real world that was moved around but not looked at: no guard yet."""
 
-    def __init__(self, tx, value: Any, source):
-        super().__init__(source)
-        self.tx, self.value, self._real = tx, value, None
+    source: Source
 
-    def realize(self):
+    def __init__(self, tx: Any, value: Any, source: Source):
+        super().__init__(source)
+        self.tx, self.value = tx, value
+        self._real: Variable | None = None
+
+    def realize(self) -> Any:
         if self._real is None:
             self._real = self.tx.wrap(self.value, self.source)
         return self._real
 
-    def resolved(self):
+    def resolved(self) -> Variable:
         return self if self._real is None else self._real
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         if self._real is not None:
             gen.load(self._real)
         else:
@@ -144,17 +159,19 @@ class OpaqueVariable(Variable):
     """An outside object of a kind that is not traced: it may be passed on and asked for its type, any other use is a graph
     break."""
 
-    def __init__(self, value: Any, source):
+    source: Source
+
+    def __init__(self, value: Any, source: Source):
         super().__init__(source)
         self.value = value
 
-    def describe(self):
+    def describe(self) -> str:
         return f"{type(self.value).__module__}.{type(self.value).__qualname__}"
 
-    def python_type(self):
+    def python_type(self) -> type:
         return type(self.value)
 
-    def refuse(self, *args, **kwargs):
+    def refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise unsupported("value", f"{self.source.name()} is a {self.describe()}")
 
     key = truth = get_attr = set_attr = del_attr = call = call_method = get_item = set_item = del_item = contains = refuse
@@ -166,7 +183,7 @@ class NullVariable(Variable):
 
     shared = False
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.emit.push_null()
 
 

@@ -14,7 +14,8 @@ import re
 import types
 import typing
 import weakref
-from typing import Any
+from typing import Any, NoReturn
+from collections.abc import Callable
 
 from ...eager import api, dtypes, memory_formats, overrides
 from ...eager.amp.autocast_mode import autocast
@@ -26,7 +27,7 @@ from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
 from .. import state
 from ..breaks import unsupported
-from ..guards.source import Attr, Pinned, item
+from ..guards.source import Attr, Pinned, Source, item
 from ..graph.graph_tracer import LARGEST_SYMBOL
 from .base import Lazy, OpaqueVariable, Variable
 from .builtins import HANDLERS, BuiltinVariable
@@ -97,7 +98,7 @@ BOUND = (str, list, dict, set, collections.deque, collections.OrderedDict, colle
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
-def wrap(tx, value: Any, source) -> Variable:
+def wrap(tx: Any, value: Any, source: Source) -> Variable:
     """The Variable of an outside value; guards what its kind relies on."""
     if type(value) in weakref.ProxyTypes:  # what it says of itself is said of another object, or raises
         raise unsupported("value", f"{source.name()} is a weak proxy")
@@ -117,7 +118,7 @@ def wrap(tx, value: Any, source) -> Variable:
     return made
 
 
-def _literal(tx, value, source):
+def _literal(tx: Any, value: Any, source: Source) -> Variable:
     if isinstance(value, enum.Enum) or type(value) not in LITERALS and not isinstance(value, (dtypes.dtype, device)):
         return _singleton(tx, value, source)
     if type(value) is int and tx.is_symbolic(source) and abs(value) <= LARGEST_SYMBOL:
@@ -130,12 +131,12 @@ def _literal(tx, value, source):
     return ConstantVariable(value, source)
 
 
-def _singleton(tx, value, source):
+def _singleton(tx: Any, value: Any, source: Source) -> ConstantVariable:
     tx.guard_identity(source, value)
     return ConstantVariable(value, source)
 
 
-def _float(tx, value, source):
+def _float(tx: Any, value: float, source: Source) -> Variable:
     """Known at the first value, symbolic from the second on."""
     if not tx.has_changed(source):
         return FloatVariable(tx, value, source)
@@ -143,7 +144,7 @@ def _float(tx, value, source):
     return SymVariable(tx.tracer.symbolic_float(value, source), source)
 
 
-def _symbolic_int(tx, value, source):
+def _symbolic_int(tx: Any, value: int, source: Source) -> Variable:
     symbol = tx.symbolic_int(value, source)
     if type(symbol) is int:
         tx.guard(source, "equals", value)
@@ -152,20 +153,20 @@ def _symbolic_int(tx, value, source):
     return SymVariable(symbol, source)
 
 
-def _scalar(tx, value, source):
+def _scalar(tx: Any, value: Any, source: Source) -> ConstantVariable:
     """A number of numpy's, which never changes."""
     tx.guard(source, "equals", value)
     return ConstantVariable(value, source)
 
 
-def _tensor(tx, value, source):
+def _tensor(tx: Any, value: Any, source: Source) -> Variable:
     """A tensor whose class has a say in every operation (`__torch_function__`), or without sizes yet, is Python's."""
     if overrides.takes_part(type(value)) or is_lazy(value):
         return _opaque(tx, value, source)
     return tx.remember(value, tx.tensor_input(value, source))
 
 
-def _tuple(tx, value, source):
+def _tuple(tx: Any, value: Any, source: Source) -> Variable:
     if hasattr(type(value), "n_sequence_fields"):  # a struct sequence of C, as in sys
         return _singleton(tx, value, source)
     if type(value) is not tuple and not isinstance(value, Size) and not hasattr(value, "_fields"):
@@ -181,7 +182,7 @@ def _tuple(tx, value, source):
     return TupleVariable([Lazy(tx, v, item(source, i)) for i, v in enumerate(items)], source, cls=type(value))
 
 
-def _list(tx, value, source):
+def _list(tx: Any, value: Any, source: Source) -> Variable:
     if type(value) not in (list, collections.deque):
         return wrap_derived(tx, value, source, _key) or _unknown(tx, value, source)
     tx.guard(source, "type_is", type(value))
@@ -191,7 +192,7 @@ def _list(tx, value, source):
     return tx.remember(value, OutsideList(tx, value, source, collections.deque, value.maxlen))
 
 
-def _dict(tx, value, source):
+def _dict(tx: Any, value: Any, source: Source) -> Variable:
     if type(value) not in (dict, collections.OrderedDict, collections.defaultdict):
         return wrap_derived(tx, value, source, _key) or _unknown(tx, value, source)
     if is_namespace(value):
@@ -201,7 +202,7 @@ def _dict(tx, value, source):
     return tx.remember(value, OutsideDict(tx, value, source, _key, factory))
 
 
-def _key(tx, key):
+def _key(tx: Any, key: Any) -> Variable:
     """A key of an outside dict: a constant, or something whose identity the key guard fixes."""
     variable = fresh_literal(key)
     if variable is None and by_identity(key):
@@ -211,7 +212,7 @@ def _key(tx, key):
     return variable
 
 
-def fresh_literal(value):
+def fresh_literal(value: Any) -> Variable | None:
     """Constants, classes and functions of C as they stand; None for anything else."""
     if isinstance(value, (*LITERALS, *SCALARS, enum.Enum)):
         return ConstantVariable(value)
@@ -223,19 +224,19 @@ def fresh_literal(value):
     return None
 
 
-def _set(tx, value, source):
+def _set(tx: Any, value: set, source: Source) -> Variable:
     if type(value) not in (set, frozenset):
         return _unknown(tx, value, source)
     tx.guard(source, "type_is", type(value))
     return tx.remember(value, OutsideSet(tx, value, source, _key))
 
 
-def _slice(tx, value, source):
+def _slice(tx: Any, value: slice, source: Source) -> SliceVariable:
     tx.guard(source, "type_is", slice)
     return SliceVariable([tx.wrap(getattr(value, n), Attr(source, n)) for n in ("start", "stop", "step")], source)
 
 
-def _function(tx, value, source):
+def _function(tx: Any, value: Callable, source: Source) -> Variable:
     if (value.__module__ or "").startswith(TRANSFORMS):
         from . import functorch  # noqa: F401  (registers handlers: only who uses them pays for them)
     if value in REPLACED:
@@ -248,7 +249,7 @@ def _function(tx, value, source):
     return tx.remember(value, UserFunctionVariable(value, source))
 
 
-def _method(tx, value, source):
+def _method(tx: Any, value: Callable, source: Source) -> Variable:
     tx.guard(source, "type_is", types.MethodType)
     owner = tx.wrap(value.__self__, Attr(source, "__self__"))
     if isinstance(owner, AutocastVariable) and value.__name__ in ("__enter__", "__exit__"):
@@ -259,7 +260,7 @@ def _method(tx, value, source):
     return BoundMethodVariable(tx.wrap(value.__func__, Attr(source, "__func__")), owner, source)
 
 
-def _builtin(tx, value, source):
+def _builtin(tx: Any, value: Any, source: Source) -> Variable:
     """A method of a container or text that the frame has looked up is made anew by each look: what it belongs to is asked."""
     if type(value) is types.BuiltinMethodType and type(value.__self__) in BOUND and source.of_frame:
         tx.guard(source, "type_is", types.BuiltinMethodType)
@@ -269,22 +270,22 @@ def _builtin(tx, value, source):
     return BuiltinVariable(value, source)
 
 
-def _cached(tx, value, source):
+def _cached(tx: Any, value: Any, source: Source) -> CachedFunctionVariable:
     tx.guard_identity(source, value)
     return CachedFunctionVariable(value, source)
 
 
-def _class(tx, value, source):
+def _class(tx: Any, value: Any, source: Source) -> ClassVariable:
     tx.guard_identity(source, value)
     return ClassVariable(value, source)
 
 
-def _namespace(tx, value, source):
+def _namespace(tx: Any, value: Any, source: Source) -> NamespaceVariable:
     tx.guard_identity(source, value)
     return NamespaceVariable(value, source)
 
 
-def _partial(tx, value, source):
+def _partial(tx: Any, value: Callable, source: Source) -> PartialVariable:
     tx.guard(source, "type_is", type(value))
     args = tx.wrap(value.args, Attr(source, "args"))
     kwargs = tx.wrap(value.keywords, Attr(source, "keywords"))
@@ -292,17 +293,17 @@ def _partial(tx, value, source):
     return PartialVariable(tx.wrap(value.func, Attr(source, "func")), args.unpack(tx), named, source)
 
 
-def _module(tx, value, source):
+def _module(tx: Any, value: Any, source: Source) -> Variable:
     tx.guard(source, "type_is", type(value))
     return tx.remember(value, ModuleVariable(type(value), value, source))
 
 
-def _iterator(tx, value, source):
+def _iterator(tx: Any, value: Any, source: Source) -> Variable:
     tx.guard(source, "type_is", type(value))
     return tx.remember(value, OutsideIterator(value, source))
 
 
-def _super(tx, value, source):
+def _super(tx: Any, value: Any, source: Source) -> SuperVariable:
     """A `super()` that crossed a break."""
     tx.guard(source, "type_is", super)
     cls, owner = value.__thisclass__, value.__self__
@@ -314,12 +315,12 @@ def _super(tx, value, source):
     return made
 
 
-def _lock(tx, value, source):
+def _lock(tx: Any, value: Any, source: Source) -> Any:
     tx.guard(source, "type_is", type(value))
     return tx.remember(value, LockVariable(value, source))
 
 
-def _object(tx, value, source):
+def _object(tx: Any, value: Any, source: Source) -> Variable:
     cls = type(value)
     if cls in tx.GRAD_MODES:
         return _grad_mode(tx, value, source)
@@ -339,13 +340,13 @@ def _object(tx, value, source):
     return tx.remember(value, (LocalVariable if is_local(cls) else UserObjectVariable)(cls, value, source))
 
 
-def _grad_mode(tx, value, source):
+def _grad_mode(tx: Any, value: Any, source: Source) -> Variable:
     tx.guard(source, "type_is", type(value))
     tx.guard(Attr(source, "mode"), "equals", value.mode)
     return tx.remember(value, GradModeVariable(type(value), value.mode, value.prev, source=source))
 
 
-def _autocast(tx, value, source):
+def _autocast(tx: Any, value: Any, source: Source) -> Any:
     tx.guard(source, "type_is", type(value))
     for name in AutocastVariable.SETTINGS:
         setting = getattr(value, name)
@@ -353,22 +354,22 @@ def _autocast(tx, value, source):
     return tx.remember(value, AutocastVariable(type(value), value, source=source))
 
 
-def _wrapper(tx, value, source):
+def _wrapper(tx: Any, value: Any, source: Source) -> Any:
     """A compiled function inside another: its function is inlined."""
     tx.guard_identity(source, value)
     return tx.wrap_pinned(value.function, value.function.__name__)
 
 
-def _disabled(tx, value, source):
+def _disabled(tx: Any, value: Any, source: Source) -> DisabledVariable:
     tx.guard_identity(source, value)
     return DisabledVariable(value, source)
 
 
-def _unknown(tx, value, source):
+def _unknown(tx: Any, value: Any, source: Source) -> NoReturn:
     raise unsupported("value", f"{source.name()} is a {type(value).__module__}.{type(value).__qualname__}")
 
 
-def _opaque(tx, value, source):
+def _opaque(tx: Any, value: Any, source: Source) -> Variable:
     """An object of a class of C: only its uses are breaks."""
     tx.guard(source, "type_is", type(value))
     return tx.remember(value, OpaqueVariable(value, source))
@@ -405,7 +406,7 @@ MAKERS = (
 # -- values that traced code made ------------------------------------------------------------------------------------
 
 
-def fresh(tx, value: Any) -> Variable:
+def fresh(tx: Any, value: Any) -> Variable:
     """The Variable of what library code returned; nothing is guarded."""
     if isinstance(value, Variable):
         return value
@@ -431,7 +432,7 @@ def fresh(tx, value: Any) -> Variable:
     return _fresh_callable(tx, value)
 
 
-def _fresh_callable(tx, value):
+def _fresh_callable(tx: Any, value: Any) -> Variable:
     if isinstance(value, (*BUILTIN_FUNCTIONS, *NATIVE_CALLABLES, Op)):
         return BuiltinVariable(value)
     if isinstance(value, types.FunctionType):

@@ -16,7 +16,7 @@ import operator
 import sys
 import threading
 import types
-from typing import Any
+from typing import Any, NoReturn
 from collections.abc import Callable
 
 from ...eager.autograd import is_grad_enabled
@@ -57,10 +57,10 @@ from .tensor import TensorVariable
 HANDLERS: dict[Any, Callable] = {}
 
 
-def handles(*builtins):
+def handles(*builtins: Any) -> Callable:
     """Register a handler; a second one for the same builtin is refused."""
 
-    def register(fn):
+    def register(fn: Callable) -> Callable:
         for builtin in builtins:
             if builtin in HANDLERS:
                 raise ValueError(f"{builtin} has a handler already")
@@ -70,7 +70,7 @@ def handles(*builtins):
     return register
 
 
-def known_native(*names):
+def known_native(*names: Any) -> list:
     """Functions of the extension that generated code calls; none where it could not be built."""
     return [getattr(state.native, name) for name in names if state.native is not None]
 
@@ -80,38 +80,38 @@ class BuiltinVariable(Variable):
 
     shared = False
 
-    def __init__(self, fn, source=None):
+    def __init__(self, fn: Any, source: Any = None):
         super().__init__(source)
         self.fn = fn
 
-    def python_type(self):
+    def python_type(self) -> type:
         return type(self.fn)
 
-    def plain(self):
+    def plain(self) -> Any:
         return self.fn
 
-    def is_constant(self):
+    def is_constant(self) -> bool:
         return True
 
-    def identity(self):
+    def identity(self) -> Any:
         return self.fn
 
-    def key(self):
+    def key(self) -> Any:
         return self.fn
 
-    def describe(self):
+    def describe(self) -> str:
         return f"{getattr(self.fn, '__module__', None) or 'builtins'}.{getattr(self.fn, '__qualname__', repr(self.fn))}"
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.describe()
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         return tx.fresh(tx.run(getattr, self.fn, name))
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         return tx.call_builtin(self.fn, args, kwargs)
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.emit.load_const(self.fn)
 
 
@@ -120,27 +120,27 @@ class ThreadVariable(Variable):
 
     shared = False
 
-    def python_type(self):
+    def python_type(self) -> type:
         return int
 
-    def key(self):
+    def key(self) -> str:
         return "thread"
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(threading.get_ident, [])
 
 
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
-def none(tx):
+def none(tx: Any) -> Variable:
     return tx.constant(None)
 
 
 # -- types and attributes --------------------------------------------------------------------------------------------
 
 
-def classes_of(variable):
+def classes_of(variable: Variable) -> Any:
     """The classes of the second argument of isinstance or issubclass."""
     if isinstance(variable, TupleVariable):
         return tuple(c for item in variable.items for c in classes_of(item.realize()))
@@ -148,7 +148,7 @@ def classes_of(variable):
     return tuple(plain.__args__) if isinstance(plain, types.UnionType) else (plain,)
 
 
-def asked(question, value, wanted) -> bool:
+def asked(question: Callable, value: Any, wanted: tuple) -> bool:
     """What isinstance or issubclass says, of what it takes."""
     try:
         return question(value, wanted)
@@ -162,17 +162,17 @@ class AbstractAnswers:
     def __init__(self):
         self.token, self.answers = abc.get_cache_token(), {}
 
-    def __call__(self, _):
+    def __call__(self, _: Any) -> bool:
         token = abc.get_cache_token()
         if token != self.token and all(issubclass(*asked) is answer for asked, answer in self.answers.items()):
             self.token = token
         return token == self.token
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "abstract base classes have the same subclasses"
 
 
-def subclass(tx, cls, wanted) -> bool:
+def subclass(tx: Any, cls: Any, wanted: tuple) -> bool:
     """issubclass(), guarded where the answer may change."""
     answer = asked(issubclass, cls, wanted)
     if any(isinstance(w, abc.ABCMeta) for w in (wanted if isinstance(wanted, tuple) else (wanted,))):
@@ -184,7 +184,7 @@ def subclass(tx, cls, wanted) -> bool:
 
 
 @handles(*known_native("full_cell"))
-def _full_cell(tx, cell, name, /):
+def _full_cell(tx: Any, cell: Any, name: Any, /) -> Any:
     if cell.get(tx) is None:
         tx.raise_error(
             UnboundLocalError, f"cannot access local variable {name.plain()!r} where it is not associated with a value"
@@ -193,12 +193,12 @@ def _full_cell(tx, cell, name, /):
 
 
 @handles(*known_native("taken", "ended_at"))
-def _nothing_traced(tx, /, *args):
+def _nothing_traced(tx: Any, /, *args: Variable) -> Variable:
     return tx.constant(None)
 
 
 @handles(isinstance)
-def _isinstance(tx, value, wanted, /):
+def _isinstance(tx: Any, value: Any, wanted: Any, /) -> Any:
     wanted = classes_of(wanted)
     if isinstance(value, (ConstantVariable, TensorVariable)) and any(type(c) is not type for c in wanted):
         probe = value.value if isinstance(value, ConstantVariable) else value.real if value.real is not None else value.fake
@@ -207,18 +207,18 @@ def _isinstance(tx, value, wanted, /):
 
 
 @handles(issubclass)
-def _issubclass(tx, cls, wanted, /):
+def _issubclass(tx: Any, cls: Variable, wanted: Variable, /) -> Variable:
     return tx.constant(subclass(tx, cls.plain(), classes_of(wanted)))
 
 
 @handles(type)
-def _type(tx, value, /, *more, **kwargs):
+def _type(tx: Any, value: Variable, /, *more: Variable, **kwargs: Variable) -> Variable:
     if more:
         raise unsupported("builtin", "making a class with type()")
     return tx.wrap_type(value.python_type())
 
 
-def attribute_name(tx, variable) -> str:
+def attribute_name(tx: Any, variable: Variable) -> str:
     name = variable.plain()
     if not isinstance(name, str):
         raise unsupported("attribute", f"an attribute whose name is {name!r}")
@@ -226,12 +226,12 @@ def attribute_name(tx, variable) -> str:
 
 
 @handles(hasattr)
-def _hasattr(tx, owner, name, /):
+def _hasattr(tx: Any, owner: Variable, name: Variable, /) -> Variable:
     return tx.constant(tx.try_attr(owner, attribute_name(tx, name)) is not None)
 
 
 @handles(getattr)
-def _getattr(tx, owner, name, default=None, /):
+def _getattr(tx: Any, owner: Any, name: Any, default: Any = None, /) -> Any:
     name = attribute_name(tx, name)
     if default is None:
         return tx.get_attr(owner, name)
@@ -240,29 +240,29 @@ def _getattr(tx, owner, name, default=None, /):
 
 
 @handles(setattr)
-def _setattr(tx, owner, name, value, /):
+def _setattr(tx: Any, owner: Variable, name: Variable, value: Variable, /) -> Variable:
     owner.set_attr(tx, attribute_name(tx, name), value)
     return none(tx)
 
 
 @handles(delattr)
-def _delattr(tx, owner, name, /):
+def _delattr(tx: Any, owner: Variable, name: Variable, /) -> Variable:
     owner.del_attr(tx, attribute_name(tx, name))
     return none(tx)
 
 
 @handles(callable)
-def _callable(tx, value, /):
+def _callable(tx: Any, value: Variable, /) -> Variable:
     return tx.constant(lookup(value.python_type(), "__call__") is not None)
 
 
 @handles(id)
-def _id(tx, value, /):
+def _id(tx: Any, value: Variable, /) -> IdentityVariable:
     return IdentityVariable(tx, value)
 
 
 @handles(super)
-def _super(tx, cls=None, owner=None, /):
+def _super(tx: Any, cls: Variable | None = None, owner: Variable | None = None, /) -> Variable:
     if cls is None:
         return tx.frame.zero_argument_super()
     if owner is None or not isinstance(cls.plain(), type):
@@ -271,23 +271,23 @@ def _super(tx, cls=None, owner=None, /):
 
 
 @handles(property, staticmethod, classmethod)
-def _descriptor(tx, /, *args, **kwargs):
+def _descriptor(tx: Any, /, *args: Variable, **kwargs: Variable) -> NoReturn:
     raise unsupported("builtin", "making a property, staticmethod or classmethod")
 
 
 @handles(vars)
-def _vars(tx, owner, /):
+def _vars(tx: Any, owner: Variable, /) -> Variable:
     found = tx.try_attr(owner, "__dict__")
     return found if found is not None else tx.raise_error(TypeError, "vars() argument must have __dict__ attribute")
 
 
 @handles(object)
-def _object(tx, /, *args, **kwargs):
+def _object(tx: Any, /, *args: Variable, **kwargs: Variable) -> Variable:
     return tx.object_variable(object)
 
 
 @handles(object.__new__)
-def _object_new(tx, cls, /, *args, **kwargs):
+def _object_new(tx: Any, cls: Variable, /, *args: Variable, **kwargs: Variable) -> Variable:
     cls = cls.plain()
     if not isinstance(cls, type):
         raise misused("__new__")
@@ -299,19 +299,19 @@ def _object_new(tx, cls, /, *args, **kwargs):
 
 
 @handles(Module.__new__)
-def _module_new(tx, cls, /, *args, **kwargs):
+def _module_new(tx: Any, cls: Variable, /, *args: Variable, **kwargs: Variable) -> Variable:
     if not isinstance(cls.plain(), type):
         raise misused("__new__")
     return tx.object_variable(cls.plain())
 
 
 @handles(globals)
-def _globals(tx, /):
+def _globals(tx: Any, /) -> Variable:
     return namespace_of(tx, tx.frame.globals, tx.pinned(tx.frame.globals, "globals()"))
 
 
 @handles(threading.get_ident)
-def _get_ident(tx, /):
+def _get_ident(tx: Any, /) -> ThreadVariable:
     return ThreadVariable()
 
 
@@ -319,7 +319,7 @@ def _get_ident(tx, /):
 
 
 @handles(int)
-def _int(tx, value=None, /, base=None):
+def _int(tx: Any, value: Variable | None = None, /, base: Variable | None = None) -> Variable:
     if base is None and isinstance(value, SymVariable) and value.python_type() is int:
         return value
     if base is None and isinstance(value, SymVariable) and value.python_type() is float:
@@ -328,18 +328,18 @@ def _int(tx, value=None, /, base=None):
 
 
 @handles(float)
-def _float(tx, value=None, /):
+def _float(tx: Any, value: Variable | None = None, /) -> Variable:
     if isinstance(value, SymVariable) and hasattr(value.value, "as_float"):
         return tx.fresh(value.value.as_float())
     return number(tx, float, given(value), {}, "__float__")
 
 
 @handles(complex)
-def _complex(tx, /, *args, **kwargs):
+def _complex(tx: Any, /, *args: Variable, **kwargs: Variable) -> Variable:
     return number(tx, complex, list(args), kwargs, "__complex__")
 
 
-def number_of_tensor(tx, cls, tensor):
+def number_of_tensor(tx: Any, cls: type, tensor: Any) -> Any:
     kind = tensor.fake.dtype
     whole = not (kind.is_floating_point or kind.is_complex)
     if cls is float or cls is int and whole:
@@ -349,7 +349,7 @@ def number_of_tensor(tx, cls, tensor):
     raise unsupported("item", f"{cls.__name__}() of {tensor}")
 
 
-def number(tx, cls, args, kwargs, special):
+def number(tx: Any, cls: type, args: list, kwargs: dict, special: str) -> Variable:
     if args and isinstance(args[0], TensorVariable):
         return number_of_tensor(tx, cls, args[0])
     if args and isinstance(args[0], UserObjectVariable):
@@ -358,24 +358,24 @@ def number(tx, cls, args, kwargs, special):
 
 
 @handles(bool)
-def _bool(tx, value=None, /):
+def _bool(tx: Any, value: Variable | None = None, /) -> Variable:
     if isinstance(value, SymVariable) and value.python_type() is bool:
         return value
     return tx.constant(tx.truth(value) if value is not None else False)
 
 
 @handles(operator.truth)
-def _truth(tx, value, /):
+def _truth(tx: Any, value: Variable, /) -> Variable:
     return tx.constant(tx.truth(value))
 
 
 @handles(operator.not_)
-def _not(tx, value, /):
+def _not(tx: Any, value: Variable, /) -> Variable:
     return tx.constant(not tx.truth(value))
 
 
 @handles(str)
-def _str(tx, object=None, encoding=None, errors=None):
+def _str(tx: Any, object: Variable | None = None, encoding: Variable | None = None, errors: Variable | None = None) -> Variable:
     if encoding is not None or errors is not None:
         named = {"object": object, "encoding": encoding, "errors": errors}
         return tx.fresh(tx.run_variables(str, [], {name: v for name, v in named.items() if v is not None}))
@@ -383,39 +383,39 @@ def _str(tx, object=None, encoding=None, errors=None):
 
 
 @handles(repr)
-def _repr(tx, value, /):
+def _repr(tx: Any, value: Variable, /) -> Variable:
     return tx.text_variable(value, repr)
 
 
 @handles(ascii)
-def _ascii(tx, value, /):
+def _ascii(tx: Any, value: Variable, /) -> Variable:
     return tx.constant(tx.text(value, repr).encode("ascii", "backslashreplace").decode())
 
 
 @handles(format)
-def _format(tx, value, spec=None, /):
+def _format(tx: Any, value: Variable, spec: Variable | None = None, /) -> Variable:
     return tx.formatted_variable(value, spec if spec is not None else tx.constant(""))
 
 
-def runs(fn):
+def runs(fn: Callable) -> Callable:
     """The handler of a function that runs for real, on plain values."""
     return lambda tx, /, *args, **kwargs: tx.fresh(tx.run_variables(fn, args, kwargs))
 
 
-def keeps(fn, number) -> bool:
+def keeps(fn: Callable, number: Variable) -> bool:
     """Whether a symbolic number stays one under this function."""
     return fn in ((abs, round, pow, divmod) if number.python_type() is int else (abs, pow))
 
 
-def _numeric(fn):
+def _numeric(fn: Callable) -> Callable:
     special = f"__{fn.__name__}__"
 
-    def handler(tx, /, *args, **kwargs):
+    def handler(tx: Any, /, *args: Any, **kwargs: Any) -> Variable:
         if args and isinstance(args[0], UserObjectVariable):
             return args[0].call_special(tx, special, *args[1:])
         modular = len(args) == 3  # pow(): Python asks its first argument alone
-        args = [a.settled(tx) if isinstance(a, SymVariable) and (modular or not keeps(fn, a)) else a for a in args]
-        return tx.fresh(tx.run_variables(fn, args, kwargs))
+        settled = [a.settled(tx) if isinstance(a, SymVariable) and (modular or not keeps(fn, a)) else a for a in args]
+        return tx.fresh(tx.run_variables(fn, settled, kwargs))
 
     return handler
 
@@ -424,8 +424,8 @@ HANDLERS.update({fn: runs(fn) for fn in (bytes, str.maketrans)})
 HANDLERS.update({fn: _numeric(fn) for fn in (abs, round, divmod, pow, hash, ord, chr, bin, hex, oct)})
 
 
-def _extreme_of(fn, better):
-    def handler(tx, first, /, *more, key=None, default=None):
+def _extreme_of(fn: Callable, better: Callable) -> Callable:
+    def handler(tx: Any, first: Variable, /, *more: Any, key: Variable | None = None, default: Any = None) -> Variable:
         values = [first, *more] if more else tx.unpack(first)
         if not values:
             return default if default is not None else tx.raise_error(ValueError, f"{fn.__name__}() arg is an empty sequence")
@@ -442,7 +442,7 @@ def _extreme_of(fn, better):
     return handler
 
 
-def symbolic_extreme(tx, fn, values):
+def symbolic_extreme(tx: Any, fn: Any, values: Any) -> Any:
     """min/max of sizes stays symbolic instead of being decided from the hints."""
     first, second = (v.plain() for v in values)
     owner, other = (first, second) if hasattr(first, "sym_" + fn.__name__) else (second, first)
@@ -456,7 +456,7 @@ HANDLERS[max] = _extreme_of(max, operator.gt)
 
 
 @handles(sum)
-def _sum(tx, members, /, start=None):
+def _sum(tx: Any, members: Variable, /, start: Variable | None = None) -> Variable:
     total = start if start is not None else tx.constant(0)
     for value in tx.members(members):
         total = tx.add(total, value)
@@ -464,12 +464,12 @@ def _sum(tx, members, /, start=None):
 
 
 @handles(any)
-def _any(tx, members, /):
+def _any(tx: Any, members: Variable, /) -> Variable:
     return tx.constant(any(tx.truth(value) for value in tx.members(members)))
 
 
 @handles(all)
-def _all(tx, members, /):
+def _all(tx: Any, members: Variable, /) -> Variable:
     return tx.constant(all(tx.truth(value) for value in tx.members(members)))
 
 
@@ -477,19 +477,19 @@ def _all(tx, members, /):
 
 
 @handles(len)
-def _len(tx, owner, /):
+def _len(tx: Any, owner: Variable, /) -> Variable:
     return owner.length(tx)
 
 
 @handles(tuple)
-def _tuple(tx, members=None, /):
+def _tuple(tx: Any, members: Variable | None = None, /) -> TupleVariable:
     if isinstance(members, TupleVariable) and members.cls is tuple:
         return members
     return TupleVariable(tx.unpack(members) if members is not None else [])
 
 
 @handles(tuple.__new__)
-def _tuple_new(tx, cls, members=None, /):
+def _tuple_new(tx: Any, cls: Variable, members: Variable | None = None, /) -> TupleVariable:
     cls = cls.plain()
     if not isinstance(cls, type):
         raise misused("__new__")
@@ -499,12 +499,12 @@ def _tuple_new(tx, cls, members=None, /):
 
 
 @handles(list)
-def _list(tx, members=None, /):
+def _list(tx: Any, members: Variable | None = None, /) -> ListVariable:
     return ListVariable(tx.unpack(members) if members is not None else [])
 
 
 @handles(collections.deque)
-def _deque(tx, iterable=None, maxlen=None):
+def _deque(tx: Any, iterable: Variable | None = None, maxlen: Variable | None = None) -> ListVariable:
     made = ListVariable([], cls=collections.deque)
     made.maxlen = None if maxlen is None or maxlen.plain() is None else tx.index(maxlen)
     if iterable is not None:
@@ -513,17 +513,17 @@ def _deque(tx, iterable=None, maxlen=None):
 
 
 @handles(set)
-def _set(tx, members=None, /):
+def _set(tx: Any, members: Variable | None = None, /) -> SetVariable:
     return SetVariable(tx.unpack(members) if members is not None else [])
 
 
 @handles(frozenset)
-def _frozenset(tx, members=None, /):
+def _frozenset(tx: Any, members: Variable | None = None, /) -> SetVariable:
     return SetVariable(tx.unpack(members) if members is not None else [], cls=frozenset)
 
 
-def _dict_of(cls):
-    def handler(tx, pairs=None, /, **members):
+def _dict_of(cls: type) -> Callable:
+    def handler(tx: Any, pairs: Variable | None = None, /, **members: Any) -> Variable:
         made = DictVariable(tx.pairs(pairs) if pairs is not None else [], cls=cls)
         made.method_update(tx, **members)
         made.original = dict(made.entries)
@@ -537,7 +537,7 @@ HANDLERS[collections.OrderedDict] = _dict_of(collections.OrderedDict)
 
 
 @handles(collections.defaultdict)
-def _defaultdict(tx, factory=None, pairs=None, /, **members):
+def _defaultdict(tx: Any, factory: Any = None, pairs: Any = None, /, **members: Any) -> Any:
     pairs = tx.pairs(pairs) if pairs is not None else []
     made = DictVariable(pairs, cls=collections.defaultdict, factory=factory if factory is not None else none(tx))
     made.method_update(tx, **members)
@@ -545,17 +545,17 @@ def _defaultdict(tx, factory=None, pairs=None, /, **members):
 
 
 @handles(slice)
-def _slice(tx, first, stop=None, step=None, /):
+def _slice(tx: Any, first: Variable, stop: Variable | None = None, step: Variable | None = None, /) -> SliceVariable:
     return SliceVariable([none(tx), first, none(tx)] if stop is None else [first, stop, step if step is not None else none(tx)])
 
 
 @handles(range)
-def _range(tx, first, stop=None, step=None, /):
+def _range(tx: Any, first: Variable, stop: Variable | None = None, step: Variable | None = None, /) -> Variable:
     return tx.constant(tx.run(range, *(tx.index(a) for a in given(first, stop, step))))
 
 
 @handles(next)
-def _next(tx, iterator, default=None, /):
+def _next(tx: Any, iterator: Any, default: Any = None, /) -> Any:
     if not hasattr(iterator, "next"):
         raise misused(next)
     if default is None:
@@ -565,29 +565,29 @@ def _next(tx, iterator, default=None, /):
 
 
 @handles(zip)
-def _zip(tx, /, *iterables, strict=None):
+def _zip(tx: Any, /, *iterables: Variable, strict: Variable | None = None) -> ZipIterator:
     return ZipIterator(tx, iterables, strict is not None and tx.truth(strict))
 
 
 @handles(enumerate)
-def _enumerate(tx, iterable, start=None):
+def _enumerate(tx: Any, iterable: Variable, start: Variable | None = None) -> EnumerateIterator:
     return EnumerateIterator(tx, iterable, 0 if start is None else start.plain())
 
 
 @handles(map)
-def _map(tx, function, /, *iterables):
+def _map(tx: Any, function: Variable, /, *iterables: Variable) -> MapIterator:
     if not iterables:
         raise misused(map)
     return MapIterator(tx, function, iterables)
 
 
 @handles(filter)
-def _filter(tx, function, iterable, /):
+def _filter(tx: Any, function: Variable, iterable: Variable, /) -> FilterIterator:
     return FilterIterator(tx, function, iterable)
 
 
 @handles(reversed)
-def _reversed(tx, sequence, /):
+def _reversed(tx: Any, sequence: Variable, /) -> Variable:
     if isinstance(sequence, TensorVariable):
         return tx.fresh(tx.run(reversed, sequence.fake))
     if isinstance(sequence, UserObjectVariable) and lookup(sequence.cls, "__reversed__"):
@@ -596,32 +596,34 @@ def _reversed(tx, sequence, /):
 
 
 @handles(sorted)
-def _sorted(tx, iterable, /, *, key=None, reverse=None):
+def _sorted(tx: Any, iterable: Variable, /, *, key: Variable | None = None, reverse: Variable | None = None) -> ListVariable:
     return ListVariable(tx.sorted(tx.unpack(iterable), key, reverse is not None and tx.truth(reverse)))
 
 
 @handles(itertools.chain)
-def _chain(tx, /, *iterables):
+def _chain(tx: Any, /, *iterables: Variable) -> ChainIterator:
     return ChainIterator(FixedIterator(list(iterables)))
 
 
 @handles(itertools.chain.from_iterable)
-def _chain_from_iterable(tx, iterable, /):
+def _chain_from_iterable(tx: Any, iterable: Variable, /) -> ChainIterator:
     return ChainIterator(tx.iterate(iterable))
 
 
 @handles(itertools.count)
-def _count(tx, start=None, step=None):
+def _count(tx: Any, start: Variable | None = None, step: Variable | None = None) -> CountIterator:
     return CountIterator(itertools.count, start or tx.constant(0), step or tx.constant(1))
 
 
 @handles(itertools.repeat)
-def _repeat(tx, object, times=None):
+def _repeat(tx: Any, object: Variable, times: Variable | None = None) -> CountIterator:
     return CountIterator(itertools.repeat, object, times=None if times is None else tx.index(times))
 
 
 @handles(itertools.islice)
-def _islice(tx, iterable, first, stop=None, step=None, /):
+def _islice(
+    tx: Any, iterable: Variable, first: Variable, stop: Variable | None = None, step: Variable | None = None, /
+) -> SliceIterator:
     bounds = (None, first, None) if stop is None else (first, stop, step)
     numbers = [None if a is None or a.is_constant() and a.plain() is None else tx.index(a) for a in bounds]
     tx.run(lambda: itertools.islice((), *numbers))  # raises what Python raises
@@ -629,32 +631,34 @@ def _islice(tx, iterable, first, stop=None, step=None, /):
 
 
 @handles(itertools.accumulate)
-def _accumulate(tx, iterable, func=None, *, initial=None):
+def _accumulate(
+    tx: Any, iterable: Variable, func: Variable | None = None, *, initial: Variable | None = None
+) -> AccumulateIterator:
     function, initial = (None if v is None or v.is_constant() and v.plain() is None else v for v in (func, initial))
     return AccumulateIterator(tx.iterate(iterable), function, initial)
 
 
 @handles(itertools.pairwise)
-def _pairwise(tx, iterable, /):
+def _pairwise(tx: Any, iterable: Variable, /) -> PairwiseIterator:
     return PairwiseIterator(tx.iterate(iterable))
 
 
 @handles(itertools.zip_longest)
-def _zip_longest(tx, /, *iterables, fillvalue=None):
+def _zip_longest(tx: Any, /, *iterables: Variable, fillvalue: Variable | None = None) -> LongestIterator:
     return LongestIterator([tx.iterate(a) for a in iterables], fillvalue or tx.constant(None))
 
 
 @handles(itertools.tee)
-def _tee(tx, iterable, n=None, /):
+def _tee(tx: Any, iterable: Variable, n: Variable | None = None, /) -> TupleVariable:
     count = tx.index(n) if n is not None else 2
     tx.run(lambda: itertools.tee((), count))  # raises what Python raises
     return TupleVariable(tees(tx.iterate(iterable), count))
 
 
-def _arranged(cls):
+def _arranged(cls: type) -> Callable:
     """Iterators over arrangements of members that are all known: the real one runs on the Variables."""
 
-    def handler(tx, /, *args, **kwargs):
+    def handler(tx: Any, /, *args: Any, **kwargs: Any) -> Variable:
         counted = cls is not itertools.product  # the others take one iterable and a number
         pools = [TupleVariable(tx.unpack(a)) for a in (args[:1] if counted else args)]
         numbers = args[1:] if counted else []
@@ -682,12 +686,12 @@ HANDLERS.update(
 
 
 @handles(functools.partial)
-def _partial(tx, function, /, *args, **kwargs):
+def _partial(tx: Any, function: Variable, /, *args: Variable, **kwargs: Variable) -> PartialVariable:
     return PartialVariable(function, list(args), kwargs)
 
 
 @handles(functools.reduce)
-def _reduce(tx, function, iterable, initial=None, /):
+def _reduce(tx: Any, function: Variable, iterable: Variable, initial: Variable | None = None, /) -> Variable:
     values = tx.unpack(iterable)
     if not values and initial is None:
         tx.raise_error(TypeError, "reduce() of empty iterable with no initial value")
@@ -698,52 +702,52 @@ def _reduce(tx, function, iterable, initial=None, /):
 
 
 @handles(types.MethodType)
-def _method(tx, function, owner, /):
+def _method(tx: Any, function: Variable, owner: Variable, /) -> BoundMethodVariable:
     return BoundMethodVariable(function, owner)
 
 
 @handles(operator.getitem)
-def _getitem(tx, owner, key, /):
+def _getitem(tx: Any, owner: Variable, key: Variable, /) -> Variable:
     return owner.get_item(tx, key)
 
 
 @handles(operator.setitem)
-def _setitem(tx, owner, key, value, /):
+def _setitem(tx: Any, owner: Variable, key: Variable, value: Variable, /) -> Variable:
     owner.set_item(tx, key, value)
     return none(tx)
 
 
 @handles(operator.delitem)
-def _delitem(tx, owner, key, /):
+def _delitem(tx: Any, owner: Variable, key: Variable, /) -> Variable:
     owner.del_item(tx, key)
     return none(tx)
 
 
 @handles(operator.contains)
-def _contains(tx, owner, member, /):
+def _contains(tx: Any, owner: Variable, member: Variable, /) -> Variable:
     return tx.constant(owner.contains(tx, member))
 
 
 @handles(operator.is_)
-def _is(tx, a, b, /):
+def _is(tx: Any, a: Variable, b: Variable, /) -> Variable:
     return tx.constant(tx.identical(a, b))
 
 
 @handles(operator.is_not)
-def _is_not(tx, a, b, /):
+def _is_not(tx: Any, a: Variable, b: Variable, /) -> Variable:
     return tx.constant(not tx.identical(a, b))
 
 
 @handles(operator.index)
-def _index(tx, value, /):
+def _index(tx: Any, value: Variable, /) -> Variable:
     return value if isinstance(value, SymVariable) else tx.constant(tx.index(value))
 
 
-def _binary(fn):
+def _binary(fn: Callable) -> Callable:
     return lambda tx, a, b, /: tx.binary(fn, a, b)
 
 
-def _unary(fn):
+def _unary(fn: Callable) -> Callable:
     return lambda tx, a, /: tx.unary(fn, a)
 
 
@@ -759,11 +763,11 @@ UNARY = {operator.neg: "__neg__", operator.pos: "__pos__", operator.invert: "__i
 HANDLERS.update({fn: _unary(fn) for fn in UNARY})
 
 
-def _of_symbolic_number(fn, allowed):
+def _of_symbolic_number(fn: Callable, allowed: Callable) -> Callable:
     """A function of C over a symbolic number stays symbolic where it is finite for sure, or the number is `allowed`: there it
     raises nothing."""
 
-    def handler(tx, number=None, base=None, /):
+    def handler(tx: Any, number: Variable | None = None, base: Variable | None = None, /) -> Variable:
         value = number.value if base is None and isinstance(number, SymVariable) else None
         symbolic = isinstance(value, (SymInt, SymFloat))
         if symbolic and (always_finite(fn.__name__, value) or tx.run(lambda: bool(allowed(value)))):
@@ -792,51 +796,51 @@ PURE_MODULES = ("math", "cmath", "operator", "_operator", "string", "re", "textw
 
 
 @handles(dict.fromkeys)
-def _fromkeys(tx, iterable, value=None, /):
+def _fromkeys(tx: Any, iterable: Variable, value: Variable | None = None, /) -> DictVariable:
     return _dict_of_keys(tx, iterable, dict, value)
 
 
 @handles(collections.OrderedDict.fromkeys)
-def _ordered_fromkeys(tx, iterable, value=None):
+def _ordered_fromkeys(tx: Any, iterable: Variable, value: Variable | None = None) -> DictVariable:
     return _dict_of_keys(tx, iterable, collections.OrderedDict, value)
 
 
-def _dict_of_keys(tx, keys, cls, value):
+def _dict_of_keys(tx: Any, keys: Variable, cls: type, value: Any) -> DictVariable:
     value = value or none(tx)
     return DictVariable([(key, value) for key in tx.unpack(keys)], cls=cls)
 
 
 @handles(math.prod)
-def _prod(tx, members, /, *, start=None):
+def _prod(tx: Any, members: Variable, /, *, start: Variable | None = None) -> Variable:
     total = start or tx.constant(1)
     for value in tx.members(members):
         total = tx.binary(operator.mul, total, value)
     return total
 
 
-def is_pure(fn) -> bool:
+def is_pure(fn: Callable) -> bool:
     return getattr(fn, "__module__", None) in PURE_MODULES
 
 
 @handles(state.is_compiling)
-def _is_compiling(tx, /):
+def _is_compiling(tx: Any, /) -> Variable:
     return tx.constant(True)
 
 
 @handles(is_grad_enabled)
-def _is_grad_enabled(tx, /):
+def _is_grad_enabled(tx: Any, /) -> Variable:
     return tx.constant(tx.grad_mode())
 
 
 @handles(iter)
-def _iter(tx, iterable, sentinel=None, /):
+def _iter(tx: Any, iterable: Variable, sentinel: Variable | None = None, /) -> Variable:
     if sentinel is not None:
         return tx.call(tx.polyfill(call_until), [iterable, sentinel], {})
     return tx.iterate(iterable)
 
 
 @handles(sys.exc_info)
-def _exc_info(tx, /):
+def _exc_info(tx: Any, /) -> TupleVariable:
     if tx.exception_now is not None:
         raise unsupported("exception", "sys.exc_info() while an exception is handled")
     refuse_handled(tx, "sys.exc_info()")
@@ -844,35 +848,35 @@ def _exc_info(tx, /):
 
 
 @handles(sys.exception)
-def _exception(tx, /):
+def _exception(tx: Any, /) -> Variable:
     if tx.exception_now is None:
         refuse_handled(tx, "sys.exception()")
     return tx.exception_now or none(tx)
 
 
-def refuse_handled(tx, what):
+def refuse_handled(tx: Any, what: str) -> None:
     """A caller of the traced function may be handling an exception."""
     if sys.exception() is not None:
         raise unsupported("exception", f"{what} while a caller handles an exception")
     tx.guard(Pinned(sys, "sys"), "predicate", nothing_is_handled)
 
 
-def nothing_is_handled(_) -> bool:
+def nothing_is_handled(_: Any) -> bool:
     return sys.exception() is None
 
 
 @handles(sys.intern)
-def _intern(tx, text, /):
+def _intern(tx: Any, text: Any, /) -> Any:
     if text.python_type() is not str:
         raise misused(sys.intern)
     return text
 
 
 @handles(sys.getrecursionlimit)
-def _recursion_limit(tx, /):
+def _recursion_limit(tx: Any, /) -> Variable:
     return tx.constant(sys.getrecursionlimit())
 
 
 @handles(print)
-def _print(tx, /, *args, **kwargs):
+def _print(tx: Any, /, *args: Variable, **kwargs: Variable) -> NoReturn:
     raise unsupported("print", "print() inside a compiled function")

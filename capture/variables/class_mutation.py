@@ -7,6 +7,8 @@ a name up along the bases of a class finds it here first. What would change how 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from typing import Any
 
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
@@ -37,12 +39,12 @@ class ClassEdits:
         self.tables: dict[type, dict[str, Written]] = {}
         self.owners: dict[type, Variable] = {}
 
-    def held(self, base: type, name: str):
+    def held(self, base: type, name: str) -> tuple | None:
         """(class, raw attribute) of what this very class has under a name, or None."""
-        table = self.tables.get(base, ())
+        table = self.tables.get(base, {})
         return (base, table[name]) if name in table else (base, base.__dict__[name]) if name in base.__dict__ else None
 
-    def seen(self, cls: type, name: str, found):
+    def seen(self, cls: type, name: str, found: tuple | None) -> Any:
         """What a look-up along the bases finds, where the classes themselves have `found`, (owner, raw) or None."""
         for base in cls.__mro__:
             if name in self.tables.get(base, ()):
@@ -52,7 +54,7 @@ class ClassEdits:
         return found
 
 
-def store(tx, variable, name: str, value: Variable, lookup) -> None:
+def store(tx: Any, variable: Any, name: str, value: Variable, lookup: Any) -> None:
     """`cls.name = value`."""
     cls, value = variable.cls, value.realize()
     found = lookup(cls, name)
@@ -63,7 +65,7 @@ def store(tx, variable, name: str, value: Variable, lookup) -> None:
     tx.effects.store_attr(owner, name, value)
 
 
-def may_change(tx, cls: type, lookup) -> bool:
+def may_change(tx: Any, cls: type, lookup: Callable) -> bool:
     """A class of the program's own, whose attributes are where `type` keeps them."""
     return not (
         cls.__flags__ & IMMUTABLE_TYPE
@@ -78,5 +80,5 @@ def is_plain(name: str, value: Variable) -> bool:
     return not special and isinstance(value, VALUES) and not (value.is_constant() and is_descriptor(value.plain()))
 
 
-def is_descriptor(raw) -> bool:
+def is_descriptor(raw: Any) -> bool:
     return any(hasattr(type(raw), name) for name in ("__get__", "__set__", "__delete__"))

@@ -11,11 +11,13 @@ import functools
 import operator
 import re
 import types
+from typing import Any
+from collections.abc import Callable
 
 from ...eager.sizes import SymBool, SymFloat, SymInt
 from ..breaks import unsupported
 from ..shapes.symbolic_shapes import FloatComparison
-from ..guards.source import Attr
+from ..guards.source import Attr, Source
 from .base import Variable
 from .iterators import RangeIterator
 
@@ -29,29 +31,29 @@ NUMBERS = {SymInt: int, SymFloat: float, SymBool: bool}
 class PlainVariable(Variable):
     """Holds a real Python object; operations run on it for real."""
 
-    def __init__(self, value, source=None):
+    def __init__(self, value: Any, source: Source | None = None):
         super().__init__(source)
         self.value = value
 
-    def python_type(self):
+    def python_type(self) -> type:
         return type(self.value)
 
-    def plain(self):
+    def plain(self) -> Any:
         return self.value
 
-    def identity(self):
+    def identity(self) -> Any:
         return self.value
 
-    def truth(self, tx):
+    def truth(self, tx: Any) -> bool:
         return tx.run(bool, self.value)
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         written = self.written(tx, name)
         if written is not None:
             return tx.bind(written, self, name)
         own = self.source is not None and not isinstance(self.value, (enum.Enum, type))
         if own and name in getattr(self.value, "__dict__", ()):
-            return tx.wrap(tx.run(getattr, self.value, name), Attr(self.source, name))
+            return tx.wrap(tx.run(getattr, self.value, name), Attr(self.known_source, name))
         found = self.data_of_class(tx, name) if own and hasattr(self.value, "__dict__") else None
         if found is not None:
             return tx.bind(found, self, name)
@@ -60,7 +62,7 @@ class PlainVariable(Variable):
             return PlainMethod(self, name)
         return tx.fresh(value)
 
-    def written(self, tx, name):
+    def written(self, tx: Any, name: str) -> Any:
         """What the program's own class has under this name, if it is Python that is to be traced: a function, a property, ..."""
         cls = type(self.value)
         if name.startswith("__") or name in getattr(self.value, "__dict__", ()) or not cls.__flags__ & HEAP_TYPE:
@@ -74,7 +76,7 @@ class PlainVariable(Variable):
             raise unsupported("attribute", f"{cls.__name__}.{name} is a {type(found[1]).__name__}, which Python must bind")
         return None
 
-    def data_of_class(self, tx, name):
+    def data_of_class(self, tx: Any, name: str) -> Any:
         """What the program's own class has under this name, if the object has nothing there (which is guarded) and it binds
         to nothing."""
         cls = type(self.value)
@@ -84,7 +86,7 @@ class PlainVariable(Variable):
         found = tx.class_attribute(cls, name)
         return None if found is None or hasattr(type(found[1]), "__get__") else found
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         written = self.written(tx, name)
         if written is not None:
             return tx.call(tx.bind(written, self, name), args, kwargs)
@@ -93,40 +95,40 @@ class PlainVariable(Variable):
         method = tx.run(getattr, self.value, name)
         return tx.fresh(tx.run_variables(method, args, kwargs, what=f"{self.python_type().__name__}.{name}"))
 
-    def get_item(self, tx, key):
+    def get_item(self, tx: Any, key: Variable) -> Variable:
         if key.has_index:
             key = tx.constant(tx.index(key))
         return tx.fresh(tx.run_variables(lambda k: self.value[k], [key], what=f"indexing {self}"))
 
-    def contains(self, tx, member):
+    def contains(self, tx: Any, member: Variable) -> bool:
         return tx.run_variables(lambda m: m in self.value, [member], what=f"`in` {self}")
 
-    def iterate(self, tx):
+    def iterate(self, tx: Any) -> Variable:
         if type(self.value) is range:
             return RangeIterator(self.value)
         return tx.iterator([tx.fresh(v) for v in tx.run(list, self.value)])
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Variable:
         return tx.fresh(tx.run(len, self.value))
 
 
 class PlainMethod(Variable):
     """A bound method of a plain value, not called yet."""
 
-    def __init__(self, owner, name):
+    def __init__(self, owner: Any, name: str):
         super().__init__()
         self.owner, self.name = owner, name
 
-    def python_type(self):
+    def python_type(self) -> type:
         return types.BuiltinMethodType if self.owner.python_type() is str else type(getattr(self.owner.plain(), self.name))
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         return tx.fresh(tx.run(getattr, getattr(self.owner.plain(), self.name), name))
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         return self.owner.call_method(tx, self.name, args, kwargs)
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load(self.owner)
         gen.emit.load_attr(self.name)
 
@@ -136,16 +138,16 @@ class ConstantVariable(PlainVariable):
 
     shared = False
 
-    def is_constant(self):
+    def is_constant(self) -> bool:
         return True
 
-    def key(self):
+    def key(self) -> Any:
         return self.value
 
-    def truth(self, tx):
+    def truth(self, tx: Any) -> bool:
         return bool(self.value)
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         if not isinstance(self.value, str) or name == "__class__":
             return super().call_method(tx, name, args, kwargs)
         made = tx.written(getattr(str, name), [self, *args], kwargs) if name == "format" else None
@@ -158,14 +160,14 @@ class ConstantVariable(PlainVariable):
         method = tx.run(getattr, self.value, name)
         return tx.fresh(tx.run_variables(tx.on_settled(method), args, kwargs, what=f"str.{name}"))
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         """`%` of a string shows numbers, which must be known."""
         if op is operator.mod and isinstance(self.value, str) and not reflected:
             made = tx.written(operator.mod, [self, other])
             return made or tx.fresh(tx.run_variables(tx.on_settled(operator.mod), [self, other], what="formatting"))
         return None
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         own = tx.class_attribute(type(self.value), "__call__") if isinstance(self.value, enum.Enum) else None
         if own is not None and isinstance(own[1], types.FunctionType):
             return tx.call(tx.bind(own, self, "__call__"), args, kwargs)
@@ -174,10 +176,10 @@ class ConstantVariable(PlainVariable):
             return super().call(tx, args, kwargs)
         return tx.call(tx.wrap_type(origin), args, kwargs)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return repr(self.value)
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.emit.load_const(self.value)
 
 
@@ -187,48 +189,50 @@ class OutsideText(ConstantVariable):
 
     shared, asked = True, False
 
-    def __init__(self, tx, value, source):
+    source: Source
+
+    def __init__(self, tx: Any, value: str, source: Source):
         Variable.__init__(self, source)
         self.tx, self.seen = tx, value
         tx.guard(source, "type_is", str)
 
     @property
-    def value(self):
+    def value(self) -> str:
         if not self.asked:
             self.tx.watch.relies(self.source, self.source.name(), self.seen)
         self.asked = True
         self.tx.guard(self.source, "equals", self.seen)
         return self.seen
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         return PlainMethod(self, name) if name in METHODS and not self.asked else super().get_attr(tx, name)
 
-    def truth(self, tx):
+    def truth(self, tx: Any) -> bool:
         if not self.asked:
             tx.guard(self.source, "bool", bool(self.seen))
         return bool(self.seen)
 
-    def python_type(self):
+    def python_type(self) -> type:
         return str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.source.name()
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         return concatenated(op, other, self, reflected) or super().binary(tx, op, other, reflected)
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         if self.asked:
             gen.emit.load_const(self.seen)
         else:
             self.source.reconstruct(gen.emit)
 
 
-def is_open_text(variable) -> bool:
+def is_open_text(variable: Variable) -> bool:
     return isinstance(variable, OutsideText) and not variable.asked
 
 
-def is_open(variable) -> bool:
+def is_open(variable: Any) -> bool:
     """A number or text, or a tuple with such, that is known when the code runs."""
     if isinstance(variable, SymVariable):
         return variable.python_type() is not bool
@@ -238,7 +242,7 @@ def is_open(variable) -> bool:
     return isinstance(variable, TextVariable) or is_open_text(variable)
 
 
-def sample(variable):
+def sample(variable: Any) -> Any:
     """A value that it may have."""
     if isinstance(variable, SymVariable):
         number = variable.value.hint
@@ -250,7 +254,7 @@ def sample(variable):
     return variable.plain() if variable.is_constant() else tuple(sample(part.realize()) for part in variable.items)
 
 
-def concatenated(op, other, text, reflected):
+def concatenated(op: Callable, other: Variable, text: Any, reflected: bool) -> Variable | None:
     """`text + other`, which nobody has looked at; None where that is no text."""
     texts = (other, text) if reflected else (text, other)
     if op not in (operator.add, operator.iadd) or other.python_type() is not str:
@@ -258,12 +262,12 @@ def concatenated(op, other, text, reflected):
     return join_texts(texts)
 
 
-def join_texts(texts) -> Variable:
+def join_texts(texts: Any) -> Variable:
     parts = [part for text in texts for part in (text.args if getattr(text, "fn", None) is join else (text,))]
     return TextVariable(join, parts)
 
 
-def joined_by(separator, texts) -> Variable:
+def joined_by(separator: Any, texts: Any) -> Variable:
     between = [part for text in texts for part in (separator, text)]
     return join_texts(between[1:])
 
@@ -282,46 +286,46 @@ class TextVariable(Variable):
     """A text that is made when the code runs: `fn(*args, **kwargs)` of numbers and texts that may be others in the next call.
     Whoever asks what it says has those guarded."""
 
-    def __init__(self, fn, args, kwargs=None):
+    def __init__(self, fn: Callable, args: list, kwargs: dict | None = None):
         super().__init__()
         self.fn, self.args, self.kwargs = fn, list(args), kwargs or {}
 
-    def python_type(self):
+    def python_type(self) -> type:
         return str
 
-    def plain(self):
+    def plain(self) -> str:
         return self.fn(*map(settled_value, self.args), **{k: settled_value(v) for k, v in self.kwargs.items()})
 
-    def settled(self, tx):
+    def settled(self, tx: Any) -> ConstantVariable:
         return ConstantVariable(tx.run(self.plain))
 
-    def key(self):
+    def key(self) -> str:
         return self.plain()
 
-    def truth(self, tx):
+    def truth(self, tx: Any) -> bool:
         if self.fn is join and any(part.is_constant() and not is_open_text(part) and part.plain() for part in self.args):
             return True
         return self.settled(tx).truth(tx)
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         return PlainMethod(self, name) if name in METHODS else self.settled(tx).get_attr(tx, name)
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         return self.settled(tx).call_method(tx, name, args, kwargs)
 
-    def get_item(self, tx, key):
+    def get_item(self, tx: Any, key: Variable) -> Variable:
         return self.settled(tx).get_item(tx, key)
 
-    def contains(self, tx, member):
+    def contains(self, tx: Any, member: Variable) -> bool:
         return self.settled(tx).contains(tx, member)
 
-    def iterate(self, tx):
+    def iterate(self, tx: Any) -> Any:
         return self.settled(tx).iterate(tx)
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Variable:
         return self.settled(tx).length(tx)
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         made = concatenated(op, other, self, reflected)
         if made is not None:
             return made
@@ -345,7 +349,7 @@ class TextVariable(Variable):
         shown = self.fn in (str, repr) or self.fn is format and self.args[1].plain() == ""
         return NUMBER_TEXT if shown and isinstance(self.args[0], SymVariable) else ".*"
 
-    def compared(self, other) -> bool | None:
+    def compared(self, other: Variable) -> bool | None:
         """Whether it says the same as another text, if that is certain."""
         if isinstance(other, TextVariable):
             return True if same_making(self, other) else None
@@ -353,21 +357,21 @@ class TextVariable(Variable):
             return None if other.python_type() is str else False
         return None if re.fullmatch(self.pattern(), other.plain(), re.DOTALL) else False
 
-    def describe(self):
+    def describe(self) -> str:
         return "text"
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(self.fn, self.args, self.kwargs)
 
 
-def rely_on(number) -> None:
+def rely_on(number: Any) -> None:
     """The code is to hold for this value of a symbolic number only: one more of them may be a growth break."""
     env, hint = number.value.env, number.value.hint
     if number.python_type() is not bool and env.relies is not None and hint is not None:
         env.relies(None, f"the number {number.value}", hint)
 
 
-def settled_value(variable):
+def settled_value(variable: Any) -> Any:
     if isinstance(variable, SymVariable):
         rely_on(variable)
         return variable.python_type()(variable.value)
@@ -378,7 +382,7 @@ def settled_value(variable):
     )
 
 
-def same_making(a, b) -> bool:
+def same_making(a: Any, b: Any) -> bool:
     """Whether two numbers or texts are the same whatever the numbers in them are."""
     if a is b:
         return True
@@ -391,11 +395,8 @@ def same_making(a, b) -> bool:
             and all(same_making(a.kwargs[k], b.kwargs[k]) for k in a.kwargs)
         )
     if isinstance(a, SymVariable) and isinstance(b, SymVariable):
-        return type(a.value) is type(b.value) and (
-            a.value.expr == b.value.expr
-            if isinstance(a.value, SymInt)
-            else isinstance(a.value, SymFloat) and a.value.tree == b.value.tree
-        )
+        kind = a.python_type() if type(a.value) is type(b.value) else None
+        return a.value.expr == b.value.expr if kind is int else kind is float and a.value.tree == b.value.tree
     return not is_open(a) and not is_open(b) and a.is_constant() and b.is_constant() and a.plain() == b.plain()
 
 
@@ -406,32 +407,32 @@ class FloatVariable(ConstantVariable):
     """A float from outside, seen for the first time. Where it is only compared with constants, the guards are those
     comparisons; whoever asks for its value has it guarded."""
 
-    def __init__(self, tx, value, source):
+    def __init__(self, tx: Any, value: float, source: Any):
         Variable.__init__(self, source)
         self.tx, self.seen = tx, value
         tx.guard(source, "type_is", float)
 
     @property
-    def value(self):
+    def value(self) -> float:
         self.tx.guard(self.source, "equals", self.seen)
         return self.seen
 
-    def python_type(self):
+    def python_type(self) -> type:
         return float
 
-    def identity(self):
+    def identity(self) -> float:
         return self.seen
 
-    def truth(self, tx):
+    def truth(self, tx: Any) -> bool:
         return self.compared(tx, operator.ne, 0.0)
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Any, reflected: bool) -> Any:
         number = type(other) is ConstantVariable and type(other.value) in (int, float, bool)
         if op not in COMPARISONS or not number:
             return None
         return tx.constant(self.compared(tx, TURNED[op] if reflected else op, other.value))
 
-    def compared(self, tx, op, number) -> bool:
+    def compared(self, tx: Any, op: Callable, number: Any) -> bool:
         made = FloatComparison(op, ("var", "value"), ("const", number), op(self.seen, number))
         tx.guard(self.source, "predicate", tx.float_guards.setdefault((self.source, made), made))
         return made.answer
@@ -453,7 +454,7 @@ SETTLING = (operator.and_, operator.or_, operator.xor, operator.iand, operator.i
 KINDS = {len: int, int: int, float: float, complex: complex, operator.index: int, bool: bool}
 
 
-def answered(tx, ask, cls, special: str, said):
+def answered(tx: Any, ask: Callable, cls: type, special: str, said: Variable) -> Variable:
     """What `ask` (len, bool, int, ...) makes of what a special method of `cls` that is written in Python said: the number, if
     it is of the kind that Python wants, or Python's error. A symbolic number of the kind stays symbolic."""
     said = said.realize()
@@ -473,34 +474,36 @@ def answered(tx, ask, cls, special: str, said):
 class SymVariable(PlainVariable):
     """A symbolic integer, float or truth value over the sizes of the inputs."""
 
-    def python_type(self):
+    value: Any
+
+    def python_type(self) -> type:
         return next(kind for symbolic, kind in NUMBERS.items() if isinstance(self.value, symbolic))
 
-    def key(self):
+    def key(self) -> int:
         rely_on(self)
         return self.python_type()(self.value)
 
-    def settled(self, tx):
+    def settled(self, tx: Any) -> ConstantVariable:
         """The number it is now, guarded to be that."""
         return ConstantVariable(tx.run(self.python_type(), self.value))
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         if name == "__class__":
             return tx.wrap_type(self.python_type())
         return super().get_attr(tx, name) if hasattr(type(self.value), name) else self.settled(tx).get_attr(tx, name)
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         known = hasattr(type(self.value), name) and name != "__format__"
         return (super() if known else self.settled(tx)).call_method(tx, name, args, kwargs)
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         if op not in SETTLING and not (op in (operator.pow, operator.ipow) and hasattr(other, "fake")):
             return None
         number = self.settled(tx)
         return tx.binary(op, *((other, number) if reflected else (number, other)))
 
-    def describe(self):
+    def describe(self) -> str:
         return f"symbolic {self.value}"
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_symbolic(self.value)

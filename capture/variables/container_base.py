@@ -7,6 +7,8 @@ replays their final contents after the graph. The kinds: sequences.py, dicts.py,
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..breaks import unsupported
 from .arguments import fits, misused
 from .base import Variable
@@ -16,17 +18,17 @@ from .constant import PlainMethod
 class ContainerVariable(Variable):
     """Methods are Python methods named `method_<name>`; anything else is a graph break."""
 
-    def __init__(self, source=None):
+    def __init__(self, source: Any = None):
         super().__init__(source)
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         if name == "__class__":
             return tx.wrap_type(self.python_type())
         if not hasattr(self.python_type(), name):
             tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
         return PlainMethod(self, name)
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         method = getattr(self, "method_" + name.strip("_"), None)
         if method is None:
             raise unsupported("builtin", f"method {self.python_type().__name__}.{name}")
@@ -34,28 +36,28 @@ class ContainerVariable(Variable):
             raise misused(f"{self.python_type().__name__}.{name}")
         return method(tx, *args, **kwargs)
 
-    def changed(self, tx):
+    def changed(self, tx: Any) -> None:
         tx.effects.mutate(self)
 
-    def truth(self, tx):
+    def truth(self, tx: Any) -> bool:
         return self.length(tx).plain() != 0
 
-    def method_len(self, tx):
+    def method_len(self, tx: Any) -> Variable:
         return self.length(tx)
 
-    def method_iter(self, tx):
+    def method_iter(self, tx: Any) -> Variable:
         return self.iterate(tx)
 
-    def method_getitem(self, tx, key):
+    def method_getitem(self, tx: Any, key: Variable) -> Variable:
         return self.get_item(tx, key)
 
-    def method_setitem(self, tx, key, value):
+    def method_setitem(self, tx: Any, key: Variable, value: Variable) -> Variable:
         self.set_item(tx, key, value)
         return tx.constant(None)
 
-    def method_delitem(self, tx, key):
+    def method_delitem(self, tx: Any, key: Variable) -> Variable:
         self.del_item(tx, key)
         return tx.constant(None)
 
-    def method_contains(self, tx, member):
+    def method_contains(self, tx: Any, member: Variable) -> Variable:
         return tx.constant(self.contains(tx, member))

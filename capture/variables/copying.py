@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import types
+from typing import Any
 
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
+from .base import Variable
 from .builtins import BuiltinVariable, handles
 from .constant import ConstantVariable, SymVariable
 from .dicts import DictVariable
 from .functions import UserFunctionVariable
 from .python_module import NamespaceVariable
-from .objects import ClassVariable, UserObjectVariable, lookup
+from .objects import ClassVariable, UserObjectVariable, defined, lookup
 from .sequences import ListVariable, SliceVariable, TupleVariable
 from .sets import SetVariable
 from .tensor import TensorVariable
@@ -31,7 +33,7 @@ HOOKS = (
 
 
 @handles(copy.copy)
-def _copy(tx, x):
+def _copy(tx: Any, x: Variable) -> Variable:
     value = x
     if isinstance(value, (*ATOMS, TupleVariable)):
         return value
@@ -44,13 +46,13 @@ def _copy(tx, x):
 
 
 @handles(copy.deepcopy)
-def _deepcopy(tx, x, memo=None, _nil=None):
+def _deepcopy(tx: Any, x: Variable, memo: Variable | None = None, _nil: Variable | None = None) -> Variable:
     if memo is not None or _nil is not None:
         raise unsupported("builtin", "copy.deepcopy() with a memo")
     return deep(tx, x, {})
 
 
-def deep(tx, value, memo: dict):
+def deep(tx: Any, value: Variable, memo: dict) -> Variable:
     """The deep copy; `memo`: variable -> its copy, for what is met twice."""
     value = value.realize()
     if isinstance(value, ATOMS):
@@ -60,7 +62,7 @@ def deep(tx, value, memo: dict):
     return memo[value]
 
 
-def deep_copied(tx, value, memo):
+def deep_copied(tx: Any, value: Any, memo: Any) -> Variable:
     if isinstance(value, TupleVariable):
         parts = [deep(tx, part, memo) for part in value.unpack(tx)]
         same = all(new is old for new, old in zip(parts, value.items))
@@ -88,7 +90,7 @@ def deep_copied(tx, value, memo):
     raise unsupported("builtin", f"copy.deepcopy() of {value}")
 
 
-def copied_tensor(tx, value, memo):
+def copied_tensor(tx: Any, value: Any, memo: Any) -> Any:
     """A tensor with the memory all to itself. Python copies the whole memory of a part, and one memory for all that share it."""
     fake, real = value.fake, value.real
     alone = not any(isinstance(other, TensorVariable) and other.fake._storage is fake._storage for other in memo)
@@ -101,22 +103,22 @@ def copied_tensor(tx, value, memo):
         or tx.effects.names(value)
     ):
         raise unsupported("builtin", f"copy.deepcopy() of {value}")
-    return tx.fresh(tx.run(Tensor.clone, fake))
+    return tx.fresh(tx.run(lambda: fake.clone()))
 
 
-def is_all(t) -> bool:
+def is_all(t: Any) -> bool:
     """Whether a tensor of the trace covers the memory it is in."""
     return t._base is None or bool(t._base.numel() == t.numel())
 
 
-def copied_object(tx, value, part, memo=None):
+def copied_object(tx: Any, value: Any, part: Any, memo: Any = None) -> Any:
     """A new object of the same class with the (copied) attributes of the old one."""
     plain = (
         isinstance(value, UserObjectVariable)
         and not isinstance(value, TensorVariable)
-        and all(lookup(value.cls, name) is None or lookup(value.cls, name)[0] is object for name in HOOKS)
+        and all((found := lookup(value.cls, name)) is None or found[0] is object for name in HOOKS)
     )
-    if not plain or lookup(value.cls, "__new__")[0] is not object or getattr(value.cls, "__slots__", None) is not None:
+    if not plain or defined(value.cls, "__new__")[0] is not object or getattr(value.cls, "__slots__", None) is not None:
         raise unsupported("builtin", f"copying {value}")
     made = tx.object_variable(value.cls)
     if memo is not None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import collections
 import operator
 import types
+from collections.abc import Callable
+from typing import Any
 
 from ...eager import dtypes
 from ...eager.device import device
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
 from ..guards.source import DictAttr, Pinned
+from .base import Variable
 from .container_base import ContainerVariable
 from .object_id import stand_in
 from .iterators import FixedIterator
@@ -21,43 +24,43 @@ from .sets import SetVariable, iterator_of_changed
 class DictVariable(ContainerVariable):
     """A dict, OrderedDict or defaultdict: stand-in key -> (key variable, value variable)."""
 
-    def __init__(self, pairs=(), source=None, cls=dict, factory=None):
+    def __init__(self, pairs: Any = (), source: Any = None, cls: Any = dict, factory: Variable | None = None):
         super().__init__(source)
         self.entries = {key.key(): (key, value) for key, value in pairs}
         self.cls, self.factory = cls, factory
         self.original = dict(self.entries)
 
-    def python_type(self):
+    def python_type(self) -> Any:
         return self.cls
 
-    def plain(self):
+    def plain(self) -> Any:
         return {k.plain(): self.at(stand).plain() for stand, (k, _) in list(self.entries.items())}
 
-    def at(self, stand):
+    def at(self, stand: Any) -> Variable:
         key, value = self.entries[stand]
         value = value.realize()
         self.entries[stand] = key, value
         return value
 
-    def stand(self, tx, key):
+    def stand(self, tx: Any, key: Variable) -> Any:
         return stand_in(tx, key, self.entries)
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Variable:
         return tx.constant(len(self.entries))
 
-    def keys(self):
+    def keys(self) -> list:
         return [key for key, _ in self.entries.values()]
 
-    def unpack(self, tx):
+    def unpack(self, tx: Any) -> list:
         return self.keys()
 
-    def iterate(self, tx):
+    def iterate(self, tx: Any) -> DictIterator:
         return DictIterator(self, self.keys)
 
-    def contains(self, tx, member):
+    def contains(self, tx: Any, member: Variable) -> bool:
         return self.stand(tx, member) in self.entries
 
-    def get_item(self, tx, key):
+    def get_item(self, tx: Any, key: Variable) -> Variable:
         stand = self.stand(tx, key)
         if stand in self.entries:
             return self.at(stand)
@@ -66,18 +69,18 @@ class DictVariable(ContainerVariable):
             return self.at(stand)
         return tx.raise_error(KeyError, tx.plain_or_text(key))
 
-    def set_item(self, tx, key, value):
+    def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
         self.changed(tx)
         stand = self.stand(tx, key)
         self.entries[stand] = self.entries[stand][0] if stand in self.entries else key, value
 
-    def del_item(self, tx, key):
+    def del_item(self, tx: Any, key: Variable) -> None:
         if self.stand(tx, key) not in self.entries:
             tx.raise_error(KeyError, tx.plain_or_text(key))
         self.changed(tx)
         del self.entries[self.stand(tx, key)]
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Any, other: Any, reflected: Any) -> Any:
         if op is operator.ior and not reflected and issubclass(self.cls, dict):
             self.method_update(tx, other)  # with pairs, too
             return self
@@ -95,25 +98,25 @@ class DictVariable(ContainerVariable):
             return tx.constant(same == (op is operator.eq))
         return None
 
-    def method_get(self, tx, key, default=None):
+    def method_get(self, tx: Any, key: Variable, default: Variable | None = None) -> Variable:
         stand = self.stand(tx, key)
         return self.at(stand) if stand in self.entries else default or tx.constant(None)
 
-    def method_setdefault(self, tx, key, default=None):
+    def method_setdefault(self, tx: Any, key: Variable, default: Variable | None = None) -> Variable:
         if self.stand(tx, key) not in self.entries:
             self.set_item(tx, key, default or tx.constant(None))
         return self.at(self.stand(tx, key))
 
-    def method_keys(self, tx):
+    def method_keys(self, tx: Any) -> DictView:
         return DictView(self, "keys")
 
-    def method_values(self, tx):
+    def method_values(self, tx: Any) -> DictView:
         return DictView(self, "values")
 
-    def method_items(self, tx):
+    def method_items(self, tx: Any) -> DictView:
         return DictView(self, "items")
 
-    def method_update(self, tx, other=None, /, **kwargs):
+    def method_update(self, tx: Any, other: Variable | None = None, /, **kwargs: Variable) -> Variable:
         pairs = tx.pairs(other) if other is not None else []
         for key, value in pairs:
             self.set_item(tx, key, value)
@@ -121,14 +124,14 @@ class DictVariable(ContainerVariable):
             self.set_item(tx, tx.constant(name), value)
         return tx.constant(None)
 
-    def method_pop(self, tx, key, default=None):
+    def method_pop(self, tx: Any, key: Variable, default: Variable | None = None) -> Variable:
         if self.stand(tx, key) not in self.entries:
             return default if default is not None else tx.raise_error(KeyError, tx.plain_or_text(key))
         value = self.at(self.stand(tx, key))
         self.del_item(tx, key)
         return value
 
-    def method_popitem(self, tx, last=None):
+    def method_popitem(self, tx: Any, last: Variable | None = None) -> TupleVariable:
         if last is not None and self.cls is not collections.OrderedDict:
             raise unsupported("builtin", f"{self.cls.__name__}.popitem() with an argument")
         if not self.entries:
@@ -138,37 +141,37 @@ class DictVariable(ContainerVariable):
         self.del_item(tx, pair.items[0])
         return pair
 
-    def method_clear(self, tx):
+    def method_clear(self, tx: Any) -> Variable:
         self.changed(tx)
         self.entries.clear()
         return tx.constant(None)
 
-    def method_copy(self, tx):
+    def method_copy(self, tx: Any) -> DictVariable:
         return DictVariable(self.entries.values(), cls=self.cls, factory=self.factory)
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.factory or tx.constant(None)
         if self.cls is collections.OrderedDict and not hasattr(self.cls, name):
             return self.attribute(tx, name)
         return super().get_attr(tx, name)
 
-    def attribute(self, tx, name):
+    def attribute(self, tx: Any, name: str) -> Variable:
         """What an OrderedDict has in a dictionary of its own."""
         stored = tx.effects.stored(self, name)
         real = getattr(getattr(self, "value", None), "__dict__", {})
         if stored is None and name in real:
-            return tx.wrap(real[name], DictAttr(self.source, name))
+            return tx.wrap(real[name], DictAttr(self.known_source, name))
         if stored is None and self.source is not None:
             tx.guard(self.source, "no_attr", name)
         return stored or super().get_attr(tx, name)
 
-    def set_attr(self, tx, name, value):
+    def set_attr(self, tx: Any, name: str, value: Variable) -> None:
         if self.cls is not collections.OrderedDict or hasattr(self.cls, name):
             super().set_attr(tx, name, value)
         tx.effects.store_attr(self, name, value)
 
-    def method_move_to_end(self, tx, key, last=None):
+    def method_move_to_end(self, tx: Any, key: Variable, last: Variable | None = None) -> Variable:
         self.changed(tx)
         stand = self.stand(tx, key)
         pair = self.entries.pop(stand)
@@ -179,14 +182,14 @@ class DictVariable(ContainerVariable):
             self.entries = {stand: pair, **rest}
         return tx.constant(None)
 
-    def fill_later(self, gen):
+    def fill_later(self, gen: Any) -> None:
         for key, value in self.entries.values():
             gen.load(value)
             gen.load(self)
             gen.load(key)
             gen.emit.store_subscr()
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         for key, value in self.entries.values():
             gen.load(key)
             gen.load(value)
@@ -200,23 +203,23 @@ class DictVariable(ContainerVariable):
 class DictIterator(FixedIterator):
     """Over a dictionary or one of its views, which must keep its size."""
 
-    def __init__(self, owner, members):
+    def __init__(self, owner: Any, members: Any):
         super().__init__(members())
         self.owner = owner
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Any:
         if len(self.owner.entries) != len(self.members):
             tx.raise_error(RuntimeError, "dictionary changed size during iteration")
         return super().next(tx)
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         if len(self.owner.entries) == len(self.members):
             super().reconstruct(gen)
         else:
             gen.load_call(iterator_of_changed, [gen.constant(dict)])
 
 
-def by_identity(value) -> bool:
+def by_identity(value: Any) -> bool:
     """Is this an object that dictionaries know by its identity?"""
     cls = type(value)
     if isinstance(value, CONSTANTS):
@@ -227,49 +230,49 @@ def by_identity(value) -> bool:
 CONSTANTS = (type, type(None), type(Ellipsis), type(NotImplemented), dtypes.dtype, device, types.CodeType)
 
 
-def pinned_key(key):
+def pinned_key(key: Any) -> Pinned:
     return Pinned(key, f"<{type(key).__name__} {id(key):#x}>")
 
 
 class DictView(ContainerVariable):
     """keys(), values() or items() of a dictionary: it follows the dictionary's changes."""
 
-    def __init__(self, owner, kind):
+    def __init__(self, owner: Any, kind: Any):
         super().__init__()
         self.owner, self.kind = owner, kind
 
-    def python_type(self):
+    def python_type(self) -> type:
         return type(getattr({}, self.kind)())
 
-    def unpack(self, tx):
+    def unpack(self, tx: Any) -> list:
         if self.kind == "keys":
             return self.owner.keys()
         values = [self.owner.at(stand) for stand in list(self.owner.entries)]
         return values if self.kind == "values" else [TupleVariable([key, value]) for key, value in zip(self.owner.keys(), values)]
 
-    def plain(self):
+    def plain(self) -> Any:
         return {"keys": dict.keys, "values": dict.values, "items": dict.items}[self.kind](self.owner.plain())
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Variable:
         return self.owner.length(tx)
 
-    def iterate(self, tx):
+    def iterate(self, tx: Any) -> DictIterator:
         return DictIterator(self.owner, lambda: self.unpack(tx))
 
-    def contains(self, tx, member):
+    def contains(self, tx: Any, member: Variable) -> bool:
         return self.owner.contains(tx, member) if self.kind == "keys" else super().contains(tx, member)
 
-    def method_isdisjoint(self, tx, other):
+    def method_isdisjoint(self, tx: Any, other: Variable) -> Variable:
         if self.kind == "values":
             tx.raise_error(AttributeError, "'dict_values' object has no attribute 'isdisjoint'")
         return SetVariable(self.unpack(tx)).method_isdisjoint(tx, other)
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         if self.kind == "keys" and op in SetVariable.OPERATORS:
             return SetVariable(self.unpack(tx)).binary(tx, op, SetVariable(tx.unpack(other)), reflected)
         return None
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load(self.owner)
         gen.emit.load_attr(self.kind)
         gen.emit.as_callable()

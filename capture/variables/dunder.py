@@ -6,6 +6,9 @@ In: a function of `operator`, and on which side the operand stands. Out: the nam
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+
+from .base import Variable
 
 _SYMBOLS = (
     "add",
@@ -51,7 +54,7 @@ REFLECTED = {
 }
 
 
-def special_names(op, reflected: bool) -> list[str]:
+def special_names(op: Callable, reflected: bool) -> list[str]:
     """The special methods that an operand may have for an operator."""
     name = DUNDERS.get(op)
     return [] if name is None else candidates(name, reflected)
@@ -65,5 +68,5 @@ def candidates(name: str, reflected: bool) -> list[str]:
     return [name, "__" + name[3:]] if name in IN_PLACE else [name]
 
 
-def is_not_implemented(variable) -> bool:
+def is_not_implemented(variable: Variable) -> bool:
     return variable.is_constant() and variable.plain() is NotImplemented

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import types
+from typing import Any
 
 from ..breaks import unsupported
-from .base import NULL
+from .base import NULL, Variable
 from .builtins import handles
 from .functions import CellVariable
 
@@ -41,7 +42,7 @@ def code_of(text: str, names: tuple[str, ...]) -> types.CodeType:
 
 
 @handles(eval)
-def _eval(tx, source, /, *tables, **named):
+def _eval(tx: Any, source: Any, /, *tables: Variable, **named: Variable) -> Variable:
     text = source.plain() if not tables and not named and source.is_constant() else None
     if type(text) is not str:
         raise unsupported("builtin", "eval() of what is no constant text, or with tables of names")
@@ -55,7 +56,7 @@ def _eval(tx, source, /, *tables, **named):
     return tx.call(tx.wrap_pinned(function, "eval()"), list(bound.values()), {})
 
 
-def local(tx, frame, name: str):
+def local(tx: Any, frame: Any, name: str) -> Variable | None:
     """What the frame's local of this name holds; None where it has none now."""
     value = frame.slots.get(name)
     if isinstance(value, CellVariable) and name in (*frame.code.co_cellvars, *frame.code.co_freevars):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
+from typing import Any
 
 from ..breaks import unsupported
 from .base import Variable
@@ -13,7 +15,7 @@ from .sequences import ListVariable, TupleVariable
 class ExceptionVariable(Variable):
     """An exception object: its class and arguments, and the real one when library code raised it."""
 
-    def __init__(self, cls, arguments=(), real=None):
+    def __init__(self, cls: Any, arguments: Any = (), real: Any = None):
         super().__init__()
         self.cls, self.arguments, self.real = cls, list(arguments), real
         self.fields = {}
@@ -21,23 +23,23 @@ class ExceptionVariable(Variable):
         self.notes = None
         self.step = None  # the root frame's step during which it, or what was being handled then, was first raised
 
-    def raised_during(self, step: int, handled) -> None:
+    def raised_during(self, step: int, handled: Any) -> None:
         if self.step is None:
             if handled is not None and handled is not self:
                 self.fields.setdefault("__context__", handled)
             self.step = step if handled is None or handled.step is None else min(step, handled.step)
 
-    def made_by_python(self, what: str):
+    def made_by_python(self, what: str) -> Any:
         """The error that lets Python raise the exception: only that gives it a traceback and a context."""
         return unsupported("exception", what, step=self.step)
 
-    def python_type(self):
+    def python_type(self) -> Any:
         return self.cls
 
-    def describe(self):
+    def describe(self) -> str:
         return f"{self.cls.__name__}({', '.join(str(a) for a in self.arguments)})"
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: Any) -> Any:
         if name in self.fields:
             return self.fields[name]
         if name == "args":
@@ -68,12 +70,12 @@ class ExceptionVariable(Variable):
             return Shows(self, str if name == "__str__" else repr)
         found = tx.class_attribute(self.cls, name)
         if found is None:
-            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+            return tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
         if isinstance(found[1], (types.MemberDescriptorType, types.GetSetDescriptorType)):
             raise self.made_by_python(f"{name} of a {self.cls.__name__}")
         return tx.bind(found, self, name)
 
-    def set_attr(self, tx, name, value):
+    def set_attr(self, tx: Any, name: str, value: Variable) -> None:
         if name in ("__traceback__", "__cause__", "__context__"):
             kind = types.TracebackType if name == "__traceback__" else BaseException
             if not issubclass(value.python_type(), (kind, type(None))):
@@ -88,7 +90,7 @@ class ExceptionVariable(Variable):
             self.fields["__suppress_context__"] = tx.constant(True)
         self.fields[name] = value
 
-    def twin(self, tx):
+    def twin(self, tx: Any) -> Any:
         """A real exception with the same arguments and so with the same fields, to ask what its C code makes of them."""
         written = any(
             isinstance(tx.class_attribute(self.cls, name)[1], (types.FunctionType, staticmethod))
@@ -98,7 +100,7 @@ class ExceptionVariable(Variable):
             raise unsupported("exception", f"the text of a {self.cls.__name__}")
         return self.real if self.real is not None else tx.run(self.cls, *(argument.plain() for argument in self.arguments))
 
-    def text(self, tx, form=str):
+    def text(self, tx: Any, form: Callable) -> Any:
         """str(exception), or with another form: what its class says, else its arguments."""
         own = tx.class_attribute(self.cls, "__str__" if form is str else "__repr__")
         if isinstance(own[1], types.FunctionType):
@@ -112,7 +114,7 @@ class ExceptionVariable(Variable):
             return parts[0] if len(parts) == 1 else f"({', '.join(parts)})" if parts else ""
         return f"{self.cls.__name__}({', '.join(parts)})"
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         if self.step is not None:
             raise self.made_by_python(f"a caught {self.cls.__name__} is kept")
         own_init = any("__init__" in base.__dict__ for base in self.cls.__mro__ if base.__flags__ & HEAP_TYPE)
@@ -135,27 +137,27 @@ class SizedExceptionVariable(ExceptionVariable):
         self.given = None  # what the program has written for arguments
 
     @property
-    def arguments(self):
+    def arguments(self) -> Any:
         if self.given is None:
             raise self.made_by_python(f"the text of a {self.cls.__name__} tells a size that changes")
         return self.given
 
     @arguments.setter
-    def arguments(self, arguments):
+    def arguments(self, arguments: list) -> None:
         self.given = arguments
 
-    def describe(self):
+    def describe(self) -> str:
         return self.cls.__name__
 
 
 class AddsNote(Variable):
     """`exception.add_note`."""
 
-    def __init__(self, owner):
+    def __init__(self, owner: Any):
         super().__init__()
         self.owner = owner
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Any:
         if self.owner.notes is None:
             self.owner.notes = ListVariable([])
         return self.owner.notes.method_append(tx, *args, **kwargs)
@@ -164,11 +166,11 @@ class AddsNote(Variable):
 class Shows(Variable):
     """`exception.__str__` or `__repr__`, as BaseException has them."""
 
-    def __init__(self, owner, form):
+    def __init__(self, owner: Any, form: Any):
         super().__init__()
         self.owner, self.form = owner, form
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         return tx.constant(self.owner.text(tx, self.form))
 
 
@@ -179,20 +181,20 @@ class TracebackVariable(Variable):
         super().__init__()
         self.raised = raised
 
-    def python_type(self):
+    def python_type(self) -> type:
         return types.TracebackType
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         raise self.raised.made_by_python(f"{name} of a traceback")
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         raise self.raised.made_by_python("a traceback is kept")
 
 
 class ReturnsItself(Variable):
-    def __init__(self, value):
+    def __init__(self, value: Any):
         super().__init__()
         self.value = value
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         return self.value

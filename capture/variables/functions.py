@@ -10,9 +10,11 @@ import functools
 import inspect
 import types
 import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ..breaks import unsupported
-from ..guards.source import Attr, Contents, DictAttr, item
+from ..guards.source import Attr, Contents, DictAttr, Source, item
 from ..state import is_allowed_in_graph
 from .base import Lazy, NotPlain, Variable
 from .constant import ConstantVariable
@@ -38,47 +40,53 @@ OUTSIDE_DICT = tuple(
 class CellVariable(Variable):
     """One closure cell; `real` is the cell object when it existed before the call."""
 
-    def __init__(self, value=None, source=None, real=None, local=None):
+    def __init__(
+        self,
+        value: Variable | None = None,
+        source: Source | None = None,
+        real: types.CellType | None = None,
+        local: str | None = None,
+    ):
         super().__init__(source)
         self.value, self.real, self.local = value, real, local
         self.argument = local is not None and value is not None  # the real cell starts with an argument in it
 
-    def get(self, tx):
+    def get(self, tx: Any) -> Variable | None:
         """The content, or None when the cell is empty."""
         if self.value is None and self.real is not None and not tx.effects.is_changed(self):
             try:
                 content = self.real.cell_contents
             except ValueError:
                 return None
-            self.value = Lazy(tx, content, Contents(self.source))
+            self.value = Lazy(tx, content, Contents(self.known_source))
         return self.value.realize() if self.value is not None else None
 
-    def set(self, tx, value):
+    def set(self, tx: Any, value: Any) -> None:
         tx.effects.change_cell(self)
         self.value = value
 
-    def identity(self):
+    def identity(self) -> CellVariable:
         return self
 
-    def python_type(self):
+    def python_type(self) -> type:
         return types.CellType
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         if name != "cell_contents":
             return super().get_attr(tx, name)
         found = self.get(tx)
         if found is None:
             if self.real is not None and not tx.effects.is_changed(self):
                 raise unsupported("attribute", "the contents of a cell that is still empty")
-            tx.raise_error(ValueError, "Cell is empty")
+            return tx.raise_error(ValueError, "Cell is empty")
         return found
 
-    def set_attr(self, tx, name, value):
+    def set_attr(self, tx: Any, name: str, value: Variable) -> None:
         if name != "cell_contents":
             raise unsupported("attribute", f"storing {name!r} of a cell")
         self.set(tx, value)
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         if self.local is not None:
             gen.emit.load_closure(self.local)
         else:
@@ -90,41 +98,53 @@ class UserFunctionVariable(Variable):
     """A Python function: its call is interpreted."""
 
     seen_dict = False
+    code: types.CodeType
+    globals: dict[str, Any]
 
-    def __init__(self, fn=None, source=None, *, code=None, globals=None, name=None, defaults=(), kwdefaults=None, closure=None):
+    def __init__(
+        self,
+        fn: types.FunctionType | None = None,
+        source: Source | None = None,
+        *,
+        code: Any = None,
+        globals: Any = None,
+        defaults: Iterable = (),
+        kwdefaults: dict | None = None,
+        closure: list | None = None,
+    ):
         super().__init__(source)
-        self.fn = fn
+        self.fn: types.FunctionType | None = fn  # the real one
         self.code = code if fn is None else fn.__code__
         self.globals = globals if fn is None else fn.__globals__
-        self.name = name or (fn.__name__ if fn is not None else self.code.co_name)
+        self.name = fn.__name__ if fn is not None else self.code.co_name
         self.defaults, self.kwdefaults, self.closure = list(defaults), dict(kwdefaults or {}), closure
         self.attrs = {}
 
-    def python_type(self):
+    def python_type(self) -> type:
         return types.FunctionType
 
-    def identity(self):
+    def identity(self) -> Any:
         return self.fn if self.fn is not None else self
 
-    def key(self):
+    def key(self) -> Any:
         return self.fn if self.fn is not None else self
 
-    def describe(self):
+    def describe(self) -> str:
         return f"function {self.name}"
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.describe()
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         if self.code is DISPATCH and len(args) == 1 and args[0].is_constant() and self.caches_weakly():
             return self.dispatched(tx, args[0].plain())
         if self.fn is not None and is_allowed_in_graph(self.fn):
             return self.called_while_tracing(tx, args, kwargs)
         return tx.inline(self, args, kwargs)
 
-    def called_while_tracing(self, tx, args, kwargs):
+    def called_while_tracing(self, tx: Any, args: list, kwargs: dict) -> Variable:
         """The result of the function itself, called on fakes; inlined where an argument has no plain value."""
         try:
             values = [a.realize().plain() for a in args]
@@ -137,37 +157,40 @@ class UserFunctionVariable(Variable):
 
     def caches_weakly(self) -> bool:
         """Whether a `dispatch` keeps its answers where functools does."""
-        held = dict(zip(self.code.co_freevars, self.fn.__closure__)) if self.fn is not None else {}
+        held = dict(zip(self.code.co_freevars, self.fn.__closure__ or ())) if self.fn is not None else {}
         return "dispatch_cache" in held and type(held["dispatch_cache"].cell_contents) is weakref.WeakKeyDictionary
 
-    def dispatched(self, tx, cls):
+    def dispatched(self, tx: Any, cls: type) -> Variable:
         """`dispatch` of a single-dispatch function, which keeps its answers in a cache of weak references: asked now, guarded."""
         found = tx.run_outside(self.fn, cls)
         tx.guard(tx.pinned(self.fn, self.name), "predicate", Dispatches(cls, found))
         return tx.wrap_pinned(found, found.__name__)
 
-    def default_values(self, tx):
+    def default_values(self, tx: Any) -> list:
         """Variables of the positional defaults."""
         if self.fn is not None and not self.defaults and self.fn.__defaults__:
-            base = Attr(self.source, "__defaults__")
+            base = Attr(self.known_source, "__defaults__")
             self.defaults = [Lazy(tx, v, item(base, i)) for i, v in enumerate(self.fn.__defaults__)]
         return self.defaults
 
-    def keyword_defaults(self, tx):
+    def keyword_defaults(self, tx: Any) -> dict:
         if self.fn is not None and not self.kwdefaults and self.fn.__kwdefaults__:
-            base = Attr(self.source, "__kwdefaults__")
+            base = Attr(self.known_source, "__kwdefaults__")
             self.kwdefaults = {k: Lazy(tx, v, item(base, k)) for k, v in self.fn.__kwdefaults__.items()}
         return self.kwdefaults
 
-    def cells(self, tx):
+    def cells(self, tx: Any) -> list:
         """The cells of the code's free variables, in order."""
         if self.closure is None:
             real = self.fn.__closure__ if self.fn is not None else None
-            base = Attr(self.source, "__closure__") if real else None
-            self.closure = [tx.cell(cell, item(base, i)) for i, cell in enumerate(real or ())]
+            self.closure = self.real_cells(tx, real) if real else []
         return self.closure
 
-    def bind(self, tx, args, kwargs):
+    def real_cells(self, tx: Any, real: tuple) -> list:
+        base = Attr(self.known_source, "__closure__")
+        return [tx.cell(cell, item(base, i)) for i, cell in enumerate(real)]
+
+    def bind(self, tx: Any, args: list, kwargs: dict) -> dict:
         """Parameter name -> Variable, as Python binds them; a mismatch raises the program's TypeError."""
         code = self.code
         names, count = code.co_varnames, code.co_argcount
@@ -191,7 +214,7 @@ class UserFunctionVariable(Variable):
             self.refuse_surplus(tx, len(args), kwargs)
         return self.fill_defaults(tx, bound)
 
-    def refuse_keywords(self, tx, names: list, first: str) -> None:
+    def refuse_keywords(self, tx: Any, names: list, first: str) -> None:
         code = self.code
         misplaced = [n for n in names if n in code.co_varnames[: code.co_posonlyargcount]]
         if misplaced:
@@ -202,7 +225,7 @@ class UserFunctionVariable(Variable):
         probe = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
         tx.run_outside(probe, **{first: None})  # raises before its code begins, in this Python's words
 
-    def refuse_surplus(self, tx, given: int, keywords: dict) -> None:
+    def refuse_surplus(self, tx: Any, given: int, keywords: dict) -> None:
         """The TypeError of too many positional arguments, in Python's words."""
         code, least = self.code, self.code.co_argcount - len(self.default_values(tx))
         takes = f"{code.co_argcount}" if least == code.co_argcount else f"from {least} to {code.co_argcount}"
@@ -219,7 +242,7 @@ class UserFunctionVariable(Variable):
             TypeError, f"{code.co_qualname}() takes {takes} positional argument{plural} but {given}{extra} {was} given"
         )
 
-    def refuse_missing(self, tx, bound) -> None:
+    def refuse_missing(self, tx: Any, bound: dict) -> None:
         """The TypeError of missing arguments, all of them named."""
         code, names = self.code, self.code.co_varnames
         least = code.co_argcount - len(self.default_values(tx))
@@ -241,19 +264,19 @@ class UserFunctionVariable(Variable):
                     f"argument{'s' if len(missing) > 1 else ''}: {listed}",
                 )
 
-    def guard_defaults(self, tx, missing: list) -> None:
+    def guard_defaults(self, tx: Any, missing: list) -> None:
         """That there are defaults for what a call left out, also where nobody looks at them: a program may exchange them."""
         fn = self.fn
         if fn is None or not missing or tx.is_trusted(fn.__module__ or ""):
             return
         if any(n in self.code.co_varnames[: self.code.co_argcount] for n in missing):
-            base = Attr(self.source, "__defaults__")
+            base = Attr(self.known_source, "__defaults__")
             tx.guard(base, *(("len", len(fn.__defaults__)) if fn.__defaults__ else ("is", fn.__defaults__)))
         for name in missing:
             if fn.__kwdefaults__ and name in fn.__kwdefaults__:
-                tx.guard(Attr(self.source, "__kwdefaults__"), "has_item", name)
+                tx.guard(Attr(self.known_source, "__kwdefaults__"), "has_item", name)
 
-    def fill_defaults(self, tx, bound):
+    def fill_defaults(self, tx: Any, bound: dict) -> Any:
         code, names = self.code, self.code.co_varnames
         defaults = self.default_values(tx)
         self.guard_defaults(tx, [n for n in names[: code.co_argcount + code.co_kwonlyargcount] if n not in bound])
@@ -269,11 +292,11 @@ class UserFunctionVariable(Variable):
 
     # -- attributes ------------------------------------------------------------------------------------------------
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         if name in self.attrs:
             return self.attrs[name]
         if name == "__name__":
-            return tx.constant(self.name) if self.fn is None else tx.wrap(self.fn.__name__, Attr(self.source, name))
+            return tx.constant(self.name) if self.fn is None else tx.wrap(self.fn.__name__, Attr(self.known_source, name))
         if name == "__code__":
             return tx.constant(self.code)
         if name == "__defaults__":
@@ -289,13 +312,13 @@ class UserFunctionVariable(Variable):
         if name == "__dict__":
             self.dict_is_seen(tx)
         if name in self.fn.__dict__:
-            return tx.wrap(self.fn.__dict__[name], DictAttr(self.source, name))
+            return tx.wrap(self.fn.__dict__[name], DictAttr(self.known_source, name))
         if not hasattr(self.fn, name):
             tx.guard(self.source, "no_attr", name)
             tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
-        return tx.wrap(getattr(self.fn, name), Attr(self.source, name))
+        return tx.wrap(getattr(self.fn, name), Attr(self.known_source, name))
 
-    def made_attribute(self, tx, name):
+    def made_attribute(self, tx: Any, name: str) -> Variable:
         known = {
             "__module__": self.globals.get("__name__"),
             "__qualname__": self.code.co_qualname,
@@ -313,20 +336,20 @@ class UserFunctionVariable(Variable):
             raise unsupported("attribute", f"attribute {name!r} of {self}, which is not made yet")
         return tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
 
-    def dict_is_seen(self, tx):
+    def dict_is_seen(self, tx: Any) -> None:
         """The dictionary of a function from outside is the real one, which has no changes that are still to be made."""
         if self.attrs:
             raise unsupported("attribute", f"__dict__ of {self}, which has changed")
         self.seen_dict = True
 
-    def set_attr(self, tx, name, value):
+    def set_attr(self, tx: Any, name: str, value: Variable) -> None:
         if self.seen_dict:
             raise unsupported("mutation", f"an attribute of {self}, whose __dict__ was looked at")
         if self.fn is not None:
             tx.effects.store_attr(self, name, value)
         self.attrs[name] = value
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         """A function made by the traced code is made again from its code, defaults and cells."""
         defaults = TupleVariable(self.defaults) if self.defaults else gen.constant(None)
         closure = TupleVariable(self.closure) if self.closure else gen.constant(None)
@@ -335,7 +358,7 @@ class UserFunctionVariable(Variable):
         )
         self.reconstruct_attributes(gen)
 
-    def reconstruct_attributes(self, gen):
+    def reconstruct_attributes(self, gen: Any) -> None:
         named = {k: v for k, v in self.attrs.items() if not (k == "__dict__" or v is None)}
         if self.kwdefaults:
             named["__kwdefaults__"] = DictVariable([(gen.constant(k), v) for k, v in self.kwdefaults.items()])
@@ -346,33 +369,33 @@ class UserFunctionVariable(Variable):
 class FunctionDict(DictVariable):
     """`function.__dict__` of a function that the traced code made: a window on its attributes, in both directions."""
 
-    def __init__(self, owner):
+    def __init__(self, owner: Any):
         self.owner = owner
         super().__init__()
 
     @property
-    def entries(self):
+    def entries(self) -> Any:
         return {k: (ConstantVariable(k), v) for k, v in self.owner.attrs.items() if k not in OUTSIDE_DICT}
 
     @entries.setter
-    def entries(self, value):
+    def entries(self, value: Any) -> None:
         """The base class sets an empty dictionary at birth; there is nothing to keep."""
 
-    def at(self, stand):
+    def at(self, stand: str) -> Variable:
         return self.entries[stand][1].realize()
 
-    def set_item(self, tx, key, value):
+    def set_item(self, tx: Any, key: Any, value: Any) -> None:
         self.owner.attrs[key.plain()] = value
 
-    def del_item(self, tx, key):
+    def del_item(self, tx: Any, key: Any) -> None:
         if key.key() not in self.entries:
             tx.raise_error(KeyError, key.plain())
         del self.owner.attrs[key.plain()]
 
-    def changed(self, tx):
+    def changed(self, tx: Any) -> None:
         raise unsupported("mutation", "reordering or clearing a function's __dict__")
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load(self.owner)
         gen.emit.load_attr("__dict__")
 
@@ -380,11 +403,11 @@ class FunctionDict(DictVariable):
 class MethodMaker(Variable):
     """`function.__get__`."""
 
-    def __init__(self, function):
+    def __init__(self, function: Variable):
         super().__init__()
         self.function = function
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         if args[0].is_constant() and args[0].plain() is None:
             return self.function
         return BoundMethodVariable(self.function, args[0])
@@ -393,32 +416,32 @@ class MethodMaker(Variable):
 class BoundMethodVariable(Variable):
     """A function bound to its first argument."""
 
-    through = None  # the super() that it was looked up in
+    through: Variable | None = None  # the super() that it was looked up in
 
-    def __init__(self, function, owner, source=None, name=None):
+    def __init__(self, function: Variable, owner: Any, source: Any = None, name: str | None = None):
         super().__init__(source)
         self.function, self.owner, self.name = function, owner, name
 
-    def python_type(self):
+    def python_type(self) -> type:
         return types.MethodType
 
-    def describe(self):
+    def describe(self) -> str:
         return f"method {self.function}"
 
-    def key(self):
+    def key(self) -> Any:
         return ("method", self.function.key(), self.owner.key())
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         return tx.call(self.function, [self.owner, *args], kwargs)
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         if name == "__self__":
             return self.owner
         if name == "__func__":
             return self.function
         return self.function.get_attr(tx, name)
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         same = (
             isinstance(other, BoundMethodVariable)
             and other.owner is self.owner
@@ -426,7 +449,7 @@ class BoundMethodVariable(Variable):
         )
         return tx.constant(same) if op.__name__ == "eq" else tx.constant(not same) if op.__name__ == "ne" else None
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         if self.name is not None:
             gen.load(self.through or self.owner)
             gen.emit.load_attr(self.name)
@@ -440,31 +463,31 @@ DISPATCH = functools.singledispatch(lambda value: None).dispatch.__code__
 class Dispatches:
     """Guard: a single-dispatch function has this implementation for a class."""
 
-    def __init__(self, cls, found):
+    def __init__(self, cls: type, found: Callable):
         self.cls, self.found = cls, found
 
-    def __call__(self, dispatch):
+    def __call__(self, dispatch: Callable) -> bool:
         return dispatch(self.cls) is self.found
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.cls.__name__} is given to {self.found.__name__}"
 
 
 class PartialVariable(Variable):
     """functools.partial; `attrs`: what was stored in one that the trace made."""
 
-    def __init__(self, function, args, kwargs, source=None):
+    def __init__(self, function: Variable, args: list, kwargs: dict, source: Any = None):
         super().__init__(source)
         self.function, self.args, self.kwargs = function, list(args), dict(kwargs)
         self.attrs = {}
 
-    def python_type(self):
+    def python_type(self) -> type:
         return functools.partial
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         return tx.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         if name == "func":
             return self.function
         if name == "args":
@@ -475,12 +498,12 @@ class PartialVariable(Variable):
             return self.attrs[name]
         raise unsupported("attribute", f"attribute {name!r} of a partial")
 
-    def set_attr(self, tx, name, value):
+    def set_attr(self, tx: Any, name: str, value: Variable) -> None:
         if self.source is not None or name in ("func", "args", "keywords", "__dict__", "__class__"):
             return super().set_attr(tx, name, value)
         self.attrs[name] = value
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(functools.partial, [self.function, *self.args], self.kwargs)
         for name, value in self.attrs.items():
             gen.store_attr_on_top(name, value)
@@ -491,16 +514,16 @@ class DisabledVariable(Variable):
 
     shared = False
 
-    def __init__(self, value, source=None):
+    def __init__(self, value: Any, source: Any = None):
         super().__init__(source)
         self.value = value
 
-    def python_type(self):
+    def python_type(self) -> type:
         return type(self.value)
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         name = getattr(self.value, "__name__", "a function")
         raise unsupported("disabled", f"{name} is disabled" + (f": {self.value.reason}" if self.value.reason else ""))
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.emit.load_const(self.value)

@@ -7,12 +7,15 @@ examples and over rows of a Jacobian are unrolled up to a length.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...eager.autograd.api import ones_like
 from ...eager.autograd.functional import jacobian_of
 from ...eager.func.derivatives import own, settled
 from ...eager.func.vmap import batch_size, draw_again, draws_now, example, has_drawn, joined
 from ..breaks import unsupported
 from ..guards.source import Pinned
+from .base import Variable
 from .builtins import HANDLERS, handles, runs
 from .functions import UserFunctionVariable
 from .tensor import TensorVariable
@@ -24,7 +27,7 @@ HANDLERS.update({fn: runs(fn) for fn in (ones_like, settled, example, joined)})
 
 
 @handles(own)
-def _own(tx, given, /):
+def _own(tx: Any, given: Variable, /) -> Variable:
     """The caller's tensor as an input of the transform's own: a view where it has a history, else a new leaf."""
     return tx.fresh(tx.run(own, given.fake)) if isinstance(given, TensorVariable) else given
 
@@ -33,19 +36,19 @@ def _own(tx, given, /):
 
 
 @handles(jacobian_of)
-def _jacobian_of(tx, output, /, *args):
+def _jacobian_of(tx: Any, output: Any, /, *args: Any) -> Any:
     refuse_many(output.fake.numel(), "rows of a Jacobian")
     return tx.inline(UserFunctionVariable(jacobian_of, Pinned(jacobian_of, jacobian_of.__name__)), [output, *args], {})
 
 
 @handles(batch_size)
-def _batch_size(tx, given, dims, /):
+def _batch_size(tx: Any, given: Variable, dims: Variable, /) -> Variable:
     found = tx.run_variables(batch_size, [given, dims])
     refuse_many(found, "examples of a vmap")
     return tx.fresh(found)
 
 
-def refuse_many(n, what: str) -> None:
+def refuse_many(n: Any, what: str) -> None:
     """A graph with many copies of the function takes long to compile: Python's loop calls one that is compiled once."""
     if n > MOST_ROWS:
         raise unsupported("long loop", f"{n} {what}")
@@ -55,17 +58,17 @@ def refuse_many(n, what: str) -> None:
 
 
 @handles(draws_now)
-def _draws_now(tx, /):
+def _draws_now(tx: Any, /) -> Variable:
     return tx.constant(tx.tracer.graph.draws)
 
 
 @handles(has_drawn)
-def _has_drawn(tx, since, /):
+def _has_drawn(tx: Any, since: Variable, /) -> Variable:
     return tx.constant(tx.tracer.graph.draws != since.plain())
 
 
 @handles(draw_again)
-def _draw_again(tx, since, /):
+def _draw_again(tx: Any, since: Variable, /) -> Variable:
     if tx.tracer.graph.draws != since.plain():
         raise unsupported("builtin", "vmap() draws the same numbers for each example")
     return tx.constant(None)

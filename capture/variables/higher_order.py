@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from typing import Any
 
 from ...eager.asserts import holds
 from ...eager.optim.optimizer import Optimizer, number_of
@@ -17,6 +18,7 @@ from ..breaks import unsupported
 from ..shapes.expr import const
 from ..shapes.relations import Relation
 from ..shapes.symbolic_shapes import SymInt
+from .base import Variable
 from .builtins import handles
 from .functions import UserFunctionVariable
 from .tensor import TensorVariable
@@ -26,7 +28,7 @@ _numbers = itertools.count()
 
 
 @handles(holds)
-def _holds(tx, condition, /):
+def _holds(tx: Any, condition: Variable, /) -> Variable:
     """Yes, and a read that checks it when the data is there."""
     number = tx.run(lambda fake: fake.all().long().item(), condition.plain())
     if isinstance(number, SymInt) and tx.tracer.env.known(told := Relation("<=", const(1), number.expr)) is None:
@@ -37,7 +39,7 @@ def _holds(tx, condition, /):
 
 
 @handles(checkpoint)
-def _checkpoint(tx, function, /, *args, **kwargs):
+def _checkpoint(tx: Any, function: Variable, /, *args: Variable, **kwargs: Variable) -> Variable:
     options = {name: kwargs[name].plain() for name in OPTIONS if name in kwargs}
     named = {name: value for name, value in kwargs.items() if name not in OPTIONS}
     if options.get("context_fn", noop_context_fn) is not noop_context_fn:
@@ -54,7 +56,7 @@ def _checkpoint(tx, function, /, *args, **kwargs):
         tx.tracer.tag = outer
 
 
-def refuse_reentrant(tx, args, named, options):
+def refuse_reentrant(tx: Any, args: Any, named: Any, options: Any) -> None:
     """With reentry the region is recorded only if one of its arguments needs a gradient; other mistakes raise."""
     recorded = any(isinstance(a, TensorVariable) and a.fake.requires_grad for a in args)
     if named or options.get("debug") or tx.grad_mode() and not recorded:
@@ -64,7 +66,7 @@ def refuse_reentrant(tx, args, named, options):
 
 
 @handles(Optimizer._fl_prepare)
-def _prepare(tx, owner, group, /):
+def _prepare(tx: Any, owner: Variable, group: Variable, /) -> Variable:
     """The state is made here and now, as the eager step would do next: then the first step and all others are one entry.
     Where the traced code has already looked at the state, the function is inlined."""
     real, which = getattr(owner, "value", None), group.outside if hasattr(group, "outside") else None
@@ -78,12 +80,12 @@ def _prepare(tx, owner, group, /):
 
 
 @handles(number_of)
-def _number_of(tx, x, /):
+def _number_of(tx: Any, x: Variable, /) -> Variable:
     """Not read: a step's number is data of the graph, one entry for all steps."""
     return x.call_method(tx, "double", [], {}) if isinstance(x, TensorVariable) else x
 
 
-def has_gradient(tx, p) -> bool:
+def has_gradient(tx: Any, p: Any) -> bool:
     """Whether the parameter has one at this point of the traced program."""
     variable = tx.known(p)
     stored = None if variable is None else tx.effects.stored(variable, "grad")

@@ -8,9 +8,10 @@ from __future__ import annotations
 import gc
 import itertools
 from collections import deque
+from typing import Any
 
 from ..breaks import unsupported
-from ..guards.source import Given
+from ..guards.source import Given, Source
 from .base import Lazy, Variable
 
 
@@ -19,22 +20,22 @@ class IteratorVariable(Variable):
 
     cls = type(iter(()))
 
-    def python_type(self):
+    def python_type(self) -> type:
         return self.cls
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         raise NotImplementedError
 
-    def iterate(self, tx):
+    def iterate(self, tx: Any) -> IteratorVariable:
         return self
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Any:
         tx.raise_error(TypeError, f"object of type {self.cls.__name__!r} has no len()")
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> IteratorMethod:
         return IteratorMethod(self, name)
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         if name == "__next__":
             return tx.next_or_raise(self)
         if name == "__iter__":
@@ -43,11 +44,11 @@ class IteratorVariable(Variable):
 
 
 class IteratorMethod(Variable):
-    def __init__(self, owner, name):
+    def __init__(self, owner: Any, name: str):
         super().__init__()
         self.owner, self.name = owner, name
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         if self.name not in ("__next__", "__iter__", "send", "close", "throw"):
             raise unsupported("iterator", f"method {self.name} of an iterator")
         return self.owner.call_method(tx, self.name, args, kwargs)
@@ -56,17 +57,17 @@ class IteratorMethod(Variable):
 class ListIterator(IteratorVariable):
     """Follows a tuple or list variable, seeing its changes."""
 
-    def __init__(self, owner, index=0):
+    def __init__(self, owner: Any, index: Any = 0):
         super().__init__()
         self.owner, self.index = owner, index
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Any:
         if self.index >= len(self.owner.items):
             return None
         self.index += 1
         return self.owner.at(self.index - 1)
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         """The iterator of the same object, moved to the same place."""
         gen.load(self.owner)
         gen.wrap_call(iter)
@@ -81,7 +82,7 @@ class ListIterator(IteratorVariable):
             gen.emit.pop()
 
 
-def advanced(steps, iterator):
+def advanced(steps: int, iterator: Any) -> Any:
     """The iterator behind its first members."""
     for _ in range(steps):
         next(iterator, None)
@@ -91,18 +92,18 @@ def advanced(steps, iterator):
 class FixedIterator(IteratorVariable):
     """Over members that are known now: dict views, sets, ranges, strings."""
 
-    def __init__(self, members, cls=None):
+    def __init__(self, members: list, cls: type | None = None):
         super().__init__()
         self.members, self.index = members, 0
         self.cls = cls or self.cls
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         if self.index >= len(self.members):
             return None
         self.index += 1
         return self.members[self.index - 1].realize()
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         rest = self.members[self.index :]
         gen.load_many(rest)
         gen.emit.build_tuple(len(rest))
@@ -114,17 +115,17 @@ class RangeIterator(IteratorVariable):
 
     cls = type(iter(range(0)))
 
-    def __init__(self, rest):
+    def __init__(self, rest: Any):
         super().__init__()
         self.rest = rest
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         if not self.rest:
             return None
         value, self.rest = self.rest[0], self.rest[1:]
         return tx.fresh(value)
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.emit.load_const(self.rest)
         gen.wrap_call(iter)
 
@@ -132,11 +133,11 @@ class RangeIterator(IteratorVariable):
 class ZipIterator(IteratorVariable):
     cls = zip
 
-    def __init__(self, tx, parts, strict=False):
+    def __init__(self, tx: Any, parts: tuple, strict: bool = False):
         super().__init__()
         self.parts, self.strict = [tx.iterate(part) for part in parts], strict
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         values = []
         for number, part in enumerate(self.parts):
             value = part.next(tx)
@@ -145,7 +146,7 @@ class ZipIterator(IteratorVariable):
             values.append(value)
         return tx.tuple(values) if values else None
 
-    def end(self, tx, number):
+    def end(self, tx: Any, number: int) -> None:
         if not self.strict:
             return None
         at, word = number, "shorter"
@@ -156,11 +157,11 @@ class ZipIterator(IteratorVariable):
             tx.raise_error(ValueError, f"zip() argument {at + 1} is {word} than {others}")
         return None
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(zip, self.parts, {"strict": True} if self.strict else {})
 
 
-def fills_again(iterator) -> bool:
+def fills_again(iterator: Any) -> bool:
     """Whether it gives the same tuple, filled again, while nobody holds what it gave before."""
     inner = getattr(iterator, "inner", None)
     return (
@@ -173,29 +174,29 @@ def fills_again(iterator) -> bool:
 class EnumerateIterator(IteratorVariable):
     cls = enumerate
 
-    def __init__(self, tx, inner, start):
+    def __init__(self, tx: Any, inner: Variable, start: Any):
         super().__init__()
         self.inner, self.count = tx.iterate(inner), start
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         value = self.inner.next(tx)
         if value is None:
             return None
         self.count += 1
         return tx.tuple([tx.fresh(self.count - 1), value])
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(enumerate, [self.inner], {"start": self.count})
 
 
 class MapIterator(IteratorVariable):
     cls = map
 
-    def __init__(self, tx, function, parts):
+    def __init__(self, tx: Any, function: Variable, parts: tuple):
         super().__init__()
         self.function, self.parts = function, [tx.iterate(part) for part in parts]
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         if self.function.is_constant() and self.function.plain() is id and any(map(fills_again, self.parts)):
             raise unsupported("iterator", "the ids of tuples that nobody else holds, which C code may fill again")
         values = []
@@ -206,28 +207,28 @@ class MapIterator(IteratorVariable):
             values.append(value)
         return tx.call(self.function, values, {})
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(map, [self.function, *self.parts])
 
 
 class FilterIterator(IteratorVariable):
     cls = filter
 
-    def __init__(self, tx, function, inner):
+    def __init__(self, tx: Any, function: Variable, inner: Variable):
         super().__init__()
         self.function, self.inner = function, tx.iterate(inner)
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         while (value := self.inner.next(tx)) is not None:
             if self.accepts(tx, value):
                 return value
         return None
 
-    def accepts(self, tx, value):
+    def accepts(self, tx: Any, value: Variable) -> bool:
         by_truth = self.function.is_constant() and self.function.plain() is None
         return tx.truth(value if by_truth else tx.call(self.function, [value], {}))
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(filter, [self.function, self.inner])
 
 
@@ -236,11 +237,11 @@ class ChainIterator(IteratorVariable):
 
     cls = itertools.chain
 
-    def __init__(self, parts):
+    def __init__(self, parts: Any):
         super().__init__()
         self.parts, self.current = parts, None
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Any:
         while True:
             if self.current is None:
                 following = self.parts.next(tx)
@@ -256,11 +257,11 @@ class ChainIterator(IteratorVariable):
 class CountIterator(IteratorVariable):
     """itertools.count and itertools.repeat."""
 
-    def __init__(self, cls, value, step=None, times=None):
+    def __init__(self, cls: type, value: Variable, step: Variable | None = None, times: int | None = None):
         super().__init__()
         self.cls, self.value, self.step, self.times = cls, value, step, times
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         if self.times is not None:
             if self.times <= 0:
                 return None
@@ -270,7 +271,7 @@ class CountIterator(IteratorVariable):
             self.value = tx.add(value, self.step)
         return value
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         extra = [self.step] if self.step is not None else []
         gen.load_call(self.cls, [self.value, *extra] + ([gen.constant(self.times)] if self.times is not None else []))
 
@@ -280,11 +281,11 @@ class SliceIterator(IteratorVariable):
 
     cls = itertools.islice
 
-    def __init__(self, inner, start, stop, step):
+    def __init__(self, inner: Any, start: int, stop: Any, step: int):
         super().__init__()
         self.inner, self.following, self.stop, self.by, self.read = inner, start, stop, step, 0
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         end = self.following if self.stop is None else min(self.following, self.stop)
         while self.read < end:
             tx.step()
@@ -292,20 +293,20 @@ class SliceIterator(IteratorVariable):
                 return None
         return None if self.stop is not None and self.following >= self.stop else self.advance(tx)
 
-    def take(self, tx):
+    def take(self, tx: Any) -> Any:
         value = self.inner.next(tx)
         self.read += 1
         if value is None:
             self.inner, self.read, self.following, self.stop = FixedIterator([]), 0, 0, 0
         return value
 
-    def advance(self, tx):
+    def advance(self, tx: Any) -> Any:
         value = self.take(tx)
         if value is not None:
             self.following += self.by
         return value
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         stop = None if self.stop is None else max(self.stop - self.read, 0)
         start = self.following - self.read if stop is None else min(self.following - self.read, stop)
         gen.load_call(itertools.islice, [self.inner, *(gen.constant(n) for n in (start, stop, self.by))])
@@ -316,11 +317,11 @@ class AccumulateIterator(IteratorVariable):
 
     cls = itertools.accumulate
 
-    def __init__(self, inner, function, initial):
+    def __init__(self, inner: Any, function: Any, initial: Any):
         super().__init__()
         self.inner, self.function, self.initial, self.total = inner, function, initial, None
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Any:
         if self.total is None and self.initial is not None:
             self.total, self.initial = self.initial, None
             return self.total
@@ -336,7 +337,7 @@ class AccumulateIterator(IteratorVariable):
         )
         return self.total
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         if self.total is not None:
             raise unsupported("iterator", "an accumulate that is half consumed lives across the break")
         named = {"initial": self.initial} if self.initial is not None else {}
@@ -348,16 +349,16 @@ class PairwiseIterator(IteratorVariable):
 
     cls = itertools.pairwise
 
-    def __init__(self, inner):
+    def __init__(self, inner: Any):
         super().__init__()
         self.inner, self.before = inner, None
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         before = self.inner.next(tx) if self.before is None else self.before
         self.before = self.inner.next(tx) if before is not None else None
         return None if self.before is None else tx.tuple([before, self.before])
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         if self.before is not None:
             raise unsupported("iterator", "a pairwise that is half consumed lives across the break")
         gen.load_call(itertools.pairwise, [self.inner])
@@ -368,11 +369,11 @@ class LongestIterator(IteratorVariable):
 
     cls = itertools.zip_longest
 
-    def __init__(self, parts, fill):
+    def __init__(self, parts: Any, fill: Any):
         super().__init__()
         self.parts, self.fill = parts, fill
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         values = [None] * len(self.parts)
         for k, part in enumerate(self.parts):
             values[k] = part.next(tx) if part is not None else None
@@ -382,7 +383,7 @@ class LongestIterator(IteratorVariable):
                     return None
         return tx.tuple([self.fill if value is None else value for value in values]) if values else None
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(
             itertools.zip_longest, [FixedIterator([]) if part is None else part for part in self.parts], {"fillvalue": self.fill}
         )
@@ -391,18 +392,18 @@ class LongestIterator(IteratorVariable):
 class ArrangedIterator(IteratorVariable):
     """itertools.product, permutations, combinations: `rows` is the real iterator, over Variables."""
 
-    def __init__(self, cls, rows, args, named):
+    def __init__(self, cls: type, rows: Any, args: list, named: dict):
         super().__init__()
         self.cls, self.rows, self.args, self.named, self.given = cls, rows, args, named, 0
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         row = next(self.rows, None)
         if row is None:
             return None
         self.given += 1
         return tx.tuple(list(row))
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(self.cls, self.args, self.named)
         if self.given:
             gen.wrap_call(advanced, gen.constant(self.given))
@@ -413,17 +414,17 @@ class TeeIterator(IteratorVariable):
 
     cls = type(itertools.tee(())[0])
 
-    def __init__(self, source, index=0):
+    def __init__(self, source: Any, index: int = 0):
         super().__init__()
         self.shared_source, self.index = source, index
         self.number = source.enter(self)
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         value = self.shared_source.value(tx, self.index)
         self.index += value is not None
         return value
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load(self.shared_source)
         gen.emit.load_const(self.number)
         gen.emit.binary_subscr()
@@ -434,15 +435,15 @@ class TeeSource(Variable):
 
     reading = False
 
-    def __init__(self, inner):
+    def __init__(self, inner: Any):
         super().__init__()
         self.inner, self.values, self.family = inner, [], []
 
-    def enter(self, tee):
+    def enter(self, tee: Variable) -> int:
         self.family.append(tee)
         return len(self.family) - 1
 
-    def value(self, tx, index):
+    def value(self, tx: Any, index: Any) -> Any:
         if index == len(self.values):
             if self.reading:
                 tx.raise_error(RuntimeError, "cannot re-enter the tee iterator")
@@ -456,7 +457,7 @@ class TeeSource(Variable):
             self.values.append(value)
         return self.values[index]
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         first = min(tee.index for tee in self.family)
         gen.load_call(
             tees_again,
@@ -465,7 +466,7 @@ class TeeSource(Variable):
         )
 
 
-def tees(inner, count) -> list:
+def tees(inner: Any, count: Any) -> list:
     """itertools.tee; of a tee it makes copies, and is the first itself."""
     if isinstance(inner, TeeIterator):
         return [inner if k == 0 else TeeIterator(inner.shared_source, inner.index) for k in range(count)]
@@ -473,7 +474,7 @@ def tees(inner, count) -> list:
     return [TeeIterator(source) for _ in range(count)]
 
 
-def tees_again(inner, values, places):
+def tees_again(inner: Any, values: Any, places: Any) -> tuple:
     made = itertools.tee(itertools.chain(values, inner), len(places))
     return tuple(advanced(steps, tee) for steps, tee in zip(places, made))
 
@@ -482,13 +483,13 @@ MOST_KNOWN = 64  # members of an iterator from outside that are guarded one by o
 TELLING = tuple({type(iter(v)) for v in ([], (), set(), {}, {}.values(), {}.items())})
 
 
-def rest_of(iterator) -> tuple:
+def rest_of(iterator: Any) -> tuple:
     """What it has still to give, without giving it."""
     _, given, *place = iterator.__reduce__()
     return tuple(given[0])[place[0] if place else 0 :] if given else ()
 
 
-def moved_on(iterator, steps: int, ended: bool) -> None:
+def moved_on(iterator: Any, steps: int, ended: bool) -> None:
     """What a trace took of an iterator is gone from the real one."""
     advanced(steps + ended, iterator)
 
@@ -497,12 +498,16 @@ class OutsideIterator(IteratorVariable):
     """A real iterator object from outside. Those of lists, tuples, dicts and sets tell what they have still to give: that is
     guarded, and generated code moves the real one on. The position of any other is not guarded: advancing it is a graph break."""
 
-    def __init__(self, value, source):
+    source: Source
+    cls: type
+
+    def __init__(self, value: Any, source: Source):
         super().__init__(source)
         self.value, self.cls = value, type(value)
-        self.rest, self.steps, self.ended = None, 0, False
+        self.rest: list[Lazy] | None = None  # None before it is advanced
+        self.steps, self.ended = 0, False
 
-    def begin(self, tx):
+    def begin(self, tx: Any) -> list[Lazy]:
         rest = rest_of(self.value) if self.cls in TELLING else None
         if rest is None or len(rest) > MOST_KNOWN:
             raise unsupported("iterator", f"advancing {self.source.name()} ({self.cls.__name__}), which came from outside")
@@ -510,15 +515,15 @@ class OutsideIterator(IteratorVariable):
         tx.guard(self.source, "len", len(rest))
         self.owners = gc.get_referents(self.value)
         self.rest = [Lazy(tx, member, Given(self.source, k, int)) for k, member in enumerate(rest)]
+        return self.rest
 
-    def next(self, tx):
-        if self.rest is None:
-            self.begin(tx)
+    def next(self, tx: Any) -> Variable | None:
+        rest = self.begin(tx) if self.rest is None else self.rest
         if any(tx.effects.is_mutated(tx.known(owner)) for owner in self.owners):
             raise unsupported("iterator", f"advancing {self.source.name()}, over a container that the function has changed")
         tx.effects.advance(self)
-        self.ended = self.steps == len(self.rest)
+        self.ended = self.steps == len(rest)
         if self.ended:
             return None
         self.steps += 1
-        return self.rest[self.steps - 1].realize()
+        return rest[self.steps - 1].realize()

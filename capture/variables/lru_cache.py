@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import gc
+from typing import Any
 
 from ..breaks import UserRaise, unsupported
 from .base import NotPlain, Variable
@@ -18,7 +19,7 @@ from .constant import SymVariable
 from .dicts import DictVariable
 from .functions import UserFunctionVariable
 from .messages import tell_once, tells_only
-from .objects import Cached, UserObjectVariable, lookup
+from .objects import Cached, UserObjectVariable, defined
 from .side_effect_reach import may_see
 from .sequences import ListVariable, TupleVariable
 from .sets import SetVariable
@@ -33,36 +34,36 @@ class CachedFunctionVariable(Variable):
 
     shared = False
 
-    def __init__(self, value, source=None):
+    def __init__(self, value: Any, source: Any = None):
         super().__init__(source)
         self.value = value
 
-    def python_type(self):
+    def python_type(self) -> type:
         return Cached
 
-    def plain(self):
+    def plain(self) -> Any:
         return self.value
 
-    def is_constant(self):
+    def is_constant(self) -> bool:
         return True
 
-    def identity(self):
+    def identity(self) -> Any:
         return self.value
 
-    def key(self):
+    def key(self) -> Any:
         return self.value
 
-    def describe(self):
+    def describe(self) -> str:
         return f"cached function {getattr(self.value, '__qualname__', self.value)}"
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.describe()
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         value = tx.run(getattr, self.value, name)
         return tx.wrap_pinned(value, name) if name == "__wrapped__" else tx.fresh(value)
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         given = [*args, *kwargs.values()]
         for value in given:
             self.refuse_unhashable(tx, value)
@@ -93,55 +94,55 @@ class CachedFunctionVariable(Variable):
         self.guard_result(tx, real, named, result)
         return tx.wrap_pinned(result, f"{self.value.__name__}()")
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         raise unsupported("call", f"{name}() of {self}")  # what the cache holds now
 
-    def with_numbers(self, tx, args, kwargs):
+    def with_numbers(self, tx: Any, args: list, kwargs: dict) -> tuple:
         """The cache is Python's: asked with a number that changes, it is to be asked for each."""
         if not tx.options.fullgraph:
             raise unsupported("call", f"{self} is called with a number that changes from call to call")
         return [settled(tx, a) for a in args], {name: settled(tx, value) for name, value in kwargs.items()}
 
-    def inline(self, tx, args, kwargs):
+    def inline(self, tx: Any, args: list, kwargs: dict) -> Any:
         """No cache can hold this call yet, or (in a whole graph) the function must see changes that are still to be made."""
         return tx.call(tx.wrap_pinned(self.value.__wrapped__, self.value.__name__), args, kwargs)
 
-    def refuse_unhashable(self, tx, value):
+    def refuse_unhashable(self, tx: Any, value: Variable) -> None:
         if isinstance(value, (ListVariable, DictVariable)) or isinstance(value, SetVariable) and value.cls is set:
             tx.raise_error(TypeError, f"unhashable type: {value.python_type().__name__!r}")
 
-    def guard_result(self, tx, args, kwargs, result):
+    def guard_result(self, tx: Any, args: Any, kwargs: Any, result: Any) -> Any:
         key = self.value, functools._make_key(args, kwargs, True)
         if key not in tx.cached_calls:
             tx.cached_calls.add(key)
             tx.guard(self.source, "predicate", Gives(args, kwargs, result))
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.emit.load_const(self.value)
 
 
 class Gives:
     """Guard: the cached function has the same result for these arguments as when the entry was made."""
 
-    def __init__(self, args, kwargs, result):
+    def __init__(self, args: tuple, kwargs: dict, result: Any):
         self.args, self.kwargs, self.result = args, kwargs, result
 
-    def __call__(self, function):
+    def __call__(self, function: Any) -> bool:
         held = holds(function, self.args, self.kwargs)  # else the call would do the function's work, for no one perhaps
         return held and function(*self.args, **self.kwargs) is self.result
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"gives the same for {self.args}"
 
 
-def is_symbolic(variable) -> bool:
+def is_symbolic(variable: Variable) -> bool:
     """A number that is not known, or a tuple with one."""
     if isinstance(variable, TupleVariable):
         return any(is_symbolic(part.realize()) for part in variable.items)
     return isinstance(variable, SymVariable)
 
 
-def settled(tx, variable):
+def settled(tx: Any, variable: Any) -> Variable:
     """The same with the numbers that there are now, guarded."""
     variable = variable.realize()
     if isinstance(variable, TupleVariable) and is_symbolic(variable):
@@ -149,33 +150,33 @@ def settled(tx, variable):
     return variable.settled(tx) if isinstance(variable, SymVariable) else variable
 
 
-def is_new(variable) -> bool:
+def is_new(variable: Variable) -> bool:
     """Objects that the traced code made and that are equal to nothing else."""
     if isinstance(variable, TupleVariable):
         return any(is_new(part.realize()) for part in variable.items)
     if isinstance(variable, UserObjectVariable):
-        return variable.source is None and all(lookup(variable.cls, n)[0] is object for n in ("__eq__", "__hash__"))
+        return variable.source is None and all(defined(variable.cls, n)[0] is object for n in ("__eq__", "__hash__"))
     return isinstance(variable, TensorVariable) and variable.source is None
 
 
-def may_forget(cached) -> bool:
+def may_forget(cached: Any) -> bool:
     """Whether new results push others out, or soon will: a call then does its work again, side effects too."""
     info = cached.cache_info()
     room = 0 if info.maxsize == 1 else ROOM
     return info.maxsize is not None and info.currsize + room >= info.maxsize
 
 
-def keeps_one(cached) -> bool:
+def keeps_one(cached: Any) -> bool:
     """A cache of one result has no order."""
     return cached.cache_info().maxsize == 1
 
 
-def holds(cached, args: tuple, kwargs: dict) -> bool:
+def holds(cached: Any, args: tuple, kwargs: dict) -> bool:
     """Whether the cache has a result for this call, found without making it."""
     return key_of(cached, args, kwargs) in table_of(cached)
 
 
-def table_of(cached) -> dict:
+def table_of(cached: Any) -> dict:
     """The cache's own dictionary, which only the collector shows."""
     size = cached.cache_info().currsize
     return next(
@@ -188,7 +189,7 @@ def table_of(cached) -> dict:
     )
 
 
-def key_of(cached, args: tuple, kwargs: dict):
+def key_of(cached: Any, args: tuple, kwargs: dict) -> Any:
     """What the cache looks a call up by, as functools makes it in C."""
     typed = cached.cache_parameters()["typed"]
     if not kwargs and not typed:
@@ -205,7 +206,7 @@ def mark() -> object:
     return next(iter(table_of(probe)))[0]
 
 
-def real_value(tx, variable):
+def real_value(tx: Any, variable: Variable) -> Any:
     """The very object that a call by Python would pass, guarded to be it; raises NotPlain where there is none."""
     variable = variable.realize()
     if variable.is_constant():

@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 import types
 import warnings
+from typing import Any
 
 from ..breaks import unsupported
+from .base import Variable
 from .arguments import misused
 from .builtins import handles
 from .functions import UserFunctionVariable
@@ -23,7 +25,7 @@ STANDARD = ("logging", "_pytest.logging")  # whose handlers write what they are 
 
 
 @handles(logging.Logger.isEnabledFor)
-def _is_enabled(tx, logger, /, level):
+def _is_enabled(tx: Any, logger: Variable, /, level: Variable) -> Variable:
     real = getattr(logger, "value", None)
     if real is None or logger.source is None or not level.is_constant() or changed_loggers(tx):
         method = logging.Logger.isEnabledFor
@@ -36,23 +38,23 @@ def _is_enabled(tx, logger, /, level):
 class Enabled:
     """Guard: the logger tells messages of this level, or does not."""
 
-    def __init__(self, level, enabled):
+    def __init__(self, level: Any, enabled: Any):
         self.level, self.enabled = level, enabled
 
-    def __call__(self, logger):
+    def __call__(self, logger: Any) -> Any:
         return logger.isEnabledFor(self.level) == self.enabled
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"isEnabledFor({self.level}) is {self.enabled}"
 
 
-def changed_loggers(tx) -> bool:
+def changed_loggers(tx: Any) -> bool:
     """Whether the traced code has changed loggers: what they say now is not what they will say then."""
     return any(issubclass(v.python_type(), (logging.Logger, logging.Manager, logging.Handler)) for v in tx.effects.attributes)
 
 
 @handles(logging.Logger._log)
-def _log(tx, logger, /, *args, **kwargs):
+def _log(tx: Any, logger: Variable, /, *args: Variable, **kwargs: Variable) -> Variable:
     real = getattr(logger, "value", None)
     if real is None or logger.source is None or changed_loggers(tx) or any(n in kwargs for n in ("exc_info", "stack_info")):
         raise unsupported("call", "a message of a logger with what only Python can add")
@@ -67,7 +69,7 @@ def _log(tx, logger, /, *args, **kwargs):
     return tx.constant(None)
 
 
-def writes_only(logger) -> bool:
+def writes_only(logger: Any) -> bool:
     """Guard: the message goes to handlers of the standard library, and to no filter."""
     while logger is not None:
         cls, standard = type(logger), all(type(h).__module__.startswith(STANDARD) and not h.filters for h in logger.handlers)
@@ -78,7 +80,15 @@ def writes_only(logger) -> bool:
 
 
 @handles(warnings.warn)
-def _warn(tx, message, category=None, stacklevel=None, source=None, *, skip_file_prefixes=None):
+def _warn(
+    tx: Any,
+    message: Variable,
+    category: Variable | None = None,
+    stacklevel: Variable | None = None,
+    source: Variable | None = None,
+    *,
+    skip_file_prefixes: Variable | None = None,
+) -> Variable:
     if (
         not message.is_constant()
         or category is not None
@@ -108,18 +118,18 @@ def _warn(tx, message, category=None, stacklevel=None, source=None, *, skip_file
 class Tells:
     """Guard: a warning of this kind raises nothing, and nobody but Python shows it."""
 
-    def __init__(self, kind):
+    def __init__(self, kind: Any):
         self.kind, self.shows = kind, warnings.showwarning
 
-    def __call__(self, module):
+    def __call__(self, module: Any) -> Any:
         raises = any(action == "error" and issubclass(self.kind, kind) for action, _, kind, *_ in module.filters)
         return not raises and module.showwarning is self.shows
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.kind.__name__} is shown, not raised"
 
 
-def refuse_values(args, kwargs) -> None:
+def refuse_values(args: Any, kwargs: dict) -> None:
     """What is told later must be what it is now."""
     for value in (*args, *kwargs.values()):
         value = value.realize()
@@ -129,7 +139,7 @@ def refuse_values(args, kwargs) -> None:
             raise unsupported("call", f"a message with {value} in it")
 
 
-def tell(tx, function, args, kwargs, levels: int | None = None) -> None:
+def tell(tx: Any, function: Any, args: Any, kwargs: dict, levels: int | None = None) -> None:
     """Call it behind the graph, with `stacklevel` as if from here."""
     frames = tx.frames[1:]  # of the outermost, the generated code itself stands there
     call = function if not frames else chain(function, frames)
@@ -139,21 +149,22 @@ def tell(tx, function, args, kwargs, levels: int | None = None) -> None:
 LEVELS = {"debug", "info", "warning", "warn", "error", "critical"}
 
 
-def tells_only(cached, args) -> bool:
+def tells_only(cached: Any, args: Any) -> bool:
     """Whether a function with a cache does nothing but hand its arguments to a method of a logger, its first: what libraries
     tell once."""
     logger = getattr(args[0].realize(), "value", None) if args else None
     code = getattr(cached.__wrapped__, "__code__", None)
-    hands_on = code is not None and len(code.co_names) == 1 and LEVELS.issuperset(code.co_names)
     return (
         isinstance(logger, logging.Logger)
-        and hands_on
+        and code is not None
+        and len(code.co_names) == 1
+        and LEVELS.issuperset(code.co_names)
         and set(code.co_consts) <= {None, code.co_consts[0]}
         and writes_only(logger)
     )
 
 
-def tell_once(tx, cached, args, kwargs):
+def tell_once(tx: Any, cached: Any, args: Any, kwargs: dict) -> Any:
     """The function is called behind the graph each time; its cache knows whether it was before."""
     tx.guard(args[0].source, "predicate", writes_only)
     refuse_values(args[1:], kwargs)
@@ -161,14 +172,14 @@ def tell_once(tx, cached, args, kwargs):
     return tx.constant(None)
 
 
-def chain(function, frames):
+def chain(function: Any, frames: Any) -> Any:
     """The function behind frames that look like these, outermost first."""
     for frame in reversed(frames):
         function = standing_in(function, frame)
     return function
 
 
-def standing_in(function, frame):
+def standing_in(function: Any, frame: Any) -> Any:
     """A function that only calls another, in the file, at the line and under the name of a frame."""
     line = frame.line or frame.code.co_firstlineno
     code = _call.__code__.replace(
@@ -182,8 +193,8 @@ def standing_in(function, frame):
     return made
 
 
-def _outer(function):
-    def call(*args, **kwargs):
+def _outer(function: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
     return call
@@ -192,7 +203,7 @@ def _outer(function):
 _call = _outer(None)
 
 
-def one_line(code) -> bytes:
+def one_line(code: types.CodeType) -> bytes:
     """A table of lines that says of all instructions: the first line."""
     units, table = len(code.co_code) // 2, bytearray()
     while units > 0:

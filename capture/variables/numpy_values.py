@@ -7,23 +7,25 @@ the same whenever the same numbers come, which is guarded. Arrays are no constan
 from __future__ import annotations
 
 import numpy as np
+from collections.abc import Callable
+from typing import Any
 
 from ...eager.sizes import SYMBOLIC
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
 from .arguments import is_surplus, misused
-from .base import NotPlain
+from .base import NotPlain, Variable
 
 FUNCTIONS = (np.ufunc, type(np.prod))
 SCALARS = (np.number, np.bool_)
 KNOWN = (bool, int, float, complex, str, type(None), type, np.dtype, *SCALARS)
 
 
-def is_numpy(fn) -> bool:
+def is_numpy(fn: Callable) -> bool:
     return isinstance(fn, FUNCTIONS)
 
 
-def call_numpy(tx, fn, args, kwargs):
+def call_numpy(tx: Any, fn: Any, args: list, kwargs: dict) -> Variable:
     """The real function, on what is known."""
     if is_surplus(fn, args, kwargs):
         raise misused(fn)
@@ -34,7 +36,7 @@ def call_numpy(tx, fn, args, kwargs):
     return tx.fresh(found)
 
 
-def known(fn, variable):
+def known(fn: Any, variable: Variable) -> int:
     """The number that an argument is."""
     try:
         value = variable.realize().plain()
@@ -45,7 +47,7 @@ def known(fn, variable):
     return value
 
 
-def is_known(value) -> bool:
+def is_known(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(is_known, value))
     return isinstance(value, KNOWN) and not isinstance(value, (Tensor, *SYMBOLIC))

@@ -8,6 +8,8 @@ is looked up.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from typing import Any
 
 from ..breaks import unsupported
 from .base import Variable
@@ -21,28 +23,28 @@ class Identity:
 
     __slots__ = ("variable", "of")
 
-    def __init__(self, variable):
+    def __init__(self, variable: Any):
         self.variable, self.of = variable, variable.owner.identity()
 
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> bool:
         return isinstance(other, Identity) and other.of is self.of
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((Identity, id(self.of)))
 
 
 class IdentityVariable(Variable):
     shared = False
 
-    def __init__(self, tx, owner):
+    def __init__(self, tx: Any, owner: Any):
         super().__init__()
         self.tx, self.owner = tx, owner
         tx.identities = True
 
-    def python_type(self):
+    def python_type(self) -> type:
         return int
 
-    def key(self):
+    def key(self) -> Identity:
         return Identity(self)
 
     def settled(self) -> Variable:
@@ -54,7 +56,7 @@ class IdentityVariable(Variable):
         self.tx.guard_identity(owner.source, real)
         return self.tx.constant(id(real))
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         if op in (operator.eq, operator.ne) and isinstance(other, IdentityVariable):
             return tx.constant(tx.identical(self.owner, other.owner) == (op is operator.eq))
         if not issubclass(other.python_type(), (int, float)):
@@ -62,11 +64,11 @@ class IdentityVariable(Variable):
         pair = self.settled(), other.settled() if isinstance(other, IdentityVariable) else other
         return tx.binary(op, *(reversed(pair) if reflected else pair))
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(id, [self.owner])
 
 
-def kinds(stand) -> int:
+def kinds(stand: Any) -> int:
     """Whether identities, and numbers that may be some, are in a stand-in."""
     if type(stand) is int:
         return NUMBER if stand >= LEAST else 0
@@ -75,14 +77,14 @@ def kinds(stand) -> int:
     return IDENTITY if type(stand) is Identity else 0
 
 
-def kinds_of(stands) -> int:
+def kinds_of(stands: Any) -> int:
     found = 0
     for stand in stands:
         found |= kinds(stand)
     return found
 
 
-def stand_in(tx, key: Variable, others):
+def stand_in(tx: Any, key: Variable, others: dict) -> Any:
     """The stand-in of a key that is looked up among others."""
     stand = key.key()
     own = kinds(stand) if tx.identities else 0
@@ -93,12 +95,12 @@ def stand_in(tx, key: Variable, others):
     return _settled(stand)
 
 
-def refuse_mixed(tx, *tables) -> None:
+def refuse_mixed(tx: Any, *tables: Any) -> None:
     if tx.identities and kinds_of(stand for table in tables for stand in table) == IDENTITY | NUMBER:
         raise unsupported("builtin", "a set of numbers and one of identities of objects")
 
 
-def _settled(stand):
+def _settled(stand: Any) -> Any:
     if type(stand) in (tuple, frozenset):
         return type(stand)(map(_settled, stand))
     return stand.variable.settled().plain() if type(stand) is Identity else stand

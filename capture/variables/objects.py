@@ -12,11 +12,13 @@ import inspect
 import operator
 import threading
 import types
+from typing import Any
+from collections.abc import Callable
 
 from .. import surroundings
 from ..breaks import UserRaise, unsupported
 from ..guards.class_lookups import IMMUTABLE_TYPE, is_data_descriptor
-from ..guards.source import Attr, DictAttr, Pinned
+from ..guards.source import Attr, DictAttr, Pinned, Source
 from . import class_mutation
 from .base import Lazy, Variable
 from .class_mutation import ClassEdits, Written
@@ -31,7 +33,7 @@ from .dunder import DUNDERS, candidates, is_not_implemented
 SLOT_TYPES = (types.MemberDescriptorType,)
 
 
-def lookup(cls, name):
+def lookup(cls: Any, name: str) -> tuple[type, Any] | None:
     """(owner, raw attribute) along the MRO, or None; remembered for the guards of the trace that asks."""
     for base in cls.__mro__:
         if name in base.__dict__:
@@ -42,6 +44,13 @@ def lookup(cls, name):
     if lookups.seen is not None and not cls.__flags__ & IMMUTABLE_TYPE:
         lookups.seen.setdefault(cls, {})[name] = found
     return found if lookups.edits is None or not lookups.edits.tables else lookups.edits.seen(cls, name, found)
+
+
+def defined(cls: Any, name: str) -> tuple[type, Any]:
+    """`lookup` of a name that the class is known to have, from `object` at the latest."""
+    found = lookup(cls, name)
+    assert found is not None, f"{cls} has no {name}"
+    return found
 
 
 class Lookups(threading.local):
@@ -58,38 +67,39 @@ surroundings.LOCALS.append(lookups)
 class UserObjectVariable(Variable):
     """An object with attributes; `value` is the real one, or None when the traced code made it."""
 
-    def __init__(self, cls, value=None, source=None):
+    content: Any = None  # what a builtin base of its class holds (user_subclass.py)
+    base: type | None = None  # that builtin base
+
+    def __init__(self, cls: Any, value: Any = None, source: Source | None = None):
         super().__init__(source)
         self.cls, self.value = cls, value
 
-    content = None  # what a builtin base of its class holds (derived.py)
-
-    def python_type(self):
+    def python_type(self) -> type:
         return self.cls
 
     @property
-    def has_index(self):
+    def has_index(self) -> Any:
         return python_method(self.cls, "__index__")
 
-    def identity(self):
+    def identity(self) -> UserObjectVariable:
         return self
 
-    def key(self):
-        if lookup(self.cls, "__eq__")[0] is not object or lookup(self.cls, "__hash__")[0] is not object:
+    def key(self) -> UserObjectVariable:
+        if defined(self.cls, "__eq__")[0] is not object or defined(self.cls, "__hash__")[0] is not object:
             raise unsupported("operator", f"{self} with its own __eq__ or __hash__ as a dict key")
         return self
 
-    def describe(self):
+    def describe(self) -> str:
         return f"{self.cls.__name__} object"
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def own(self):
+    def own(self) -> Any:
         """The real instance dictionary, or an empty one."""
         return getattr(self.value, "__dict__", {}) if self.value is not None else {}
 
-    def get_attr(self, tx, name):
-        getter = lookup(self.cls, "__getattribute__")
+    def get_attr(self, tx: Any, name: str) -> Variable:
+        getter = defined(self.cls, "__getattribute__")
         if isinstance(getter[1], types.FunctionType):
             return self.through_getattribute(tx, getter, name)
         if getter[0] not in tx.PLAIN_GETATTRIBUTE and self.content is None:
@@ -101,20 +111,20 @@ class UserObjectVariable(Variable):
         except UserRaise as error:  # a property, or a descriptor, has no value after all
             return self.asked_again(tx, name, error)
 
-    def through_getattribute(self, tx, getter, name):
+    def through_getattribute(self, tx: Any, getter: tuple, name: str) -> Variable:
         """The class's own __getattribute__; __getattr__ has its say behind it."""
         try:
             return tx.call(bind(tx, getter, self, "__getattribute__"), [tx.constant(name)], {})
         except UserRaise as error:
             return self.asked_again(tx, name, error)
 
-    def asked_again(self, tx, name, error):
+    def asked_again(self, tx: Any, name: str, error: UserRaise) -> Any:
         """What __getattr__ says where an attribute was looked up in vain."""
         if not issubclass(error.variable.cls, AttributeError) or lookup(self.cls, "__getattr__") is None:
             raise error
         return self.fallback(tx, name)
 
-    def plain_attr(self, tx, name, missing=None):
+    def plain_attr(self, tx: Any, name: str, missing: Any = None) -> Any:
         """object.__getattribute__; `missing` answers for what is neither in the object nor in its class."""
         stored = tx.effects.stored(self, name)
         if stored is not None:
@@ -124,20 +134,20 @@ class UserObjectVariable(Variable):
         if found is not None and is_data_descriptor(found[1]):
             return self.descriptor(tx, found, name, deleted)
         if name in self.own() and not deleted:
-            return tx.wrap(self.own()[name], DictAttr(self.source, name))
+            return tx.wrap(self.own()[name], DictAttr(self.known_source, name))
         return self.from_class(tx, found, name, missing or self.refuse)
 
-    def from_class(self, tx, found, name, missing):
+    def from_class(self, tx: Any, found: tuple | None, name: str, missing: Callable) -> Variable:
         if self.source is not None and hasattr(self.value, "__dict__") and name not in self.own():
             tx.guard(self.source, "no_dict_attr", name)
         if found is not None:
             return bind(tx, found, self, name)
         return missing(tx, name)
 
-    def refuse(self, tx, name):
+    def refuse(self, tx: Any, name: str) -> None:
         tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
 
-    def refuse_slot(self, tx, ask):
+    def refuse_slot(self, tx: Any, ask: Any) -> None:
         """The AttributeError of an empty slot in this Python's words."""
         try:
             ask(object.__new__(self.cls))
@@ -146,13 +156,13 @@ class UserObjectVariable(Variable):
         except AttributeError as error:
             tx.raise_error(AttributeError, str(error))
 
-    def fallback(self, tx, name):
+    def fallback(self, tx: Any, name: str) -> Variable:
         getter = lookup(self.cls, "__getattr__")
         if getter is None:
             self.refuse(tx, name)
         return tx.call(bind(tx, getter, self, "__getattr__"), [tx.constant(name)], {})
 
-    def descriptor(self, tx, found, name, deleted):
+    def descriptor(self, tx: Any, found: tuple, name: str, deleted: bool) -> Variable:
         raw = found[1]
         if name == "__class__":
             return tx.wrap_type(self.cls)
@@ -164,33 +174,35 @@ class UserObjectVariable(Variable):
                 tx.guard(self.source, "predicate", EmptySlot(raw))
             if empty or deleted:
                 self.refuse_slot(tx, raw.__get__)
-            return tx.wrap(getattr(self.value, name), Attr(self.source, name))
+            return tx.wrap(getattr(self.value, name), Attr(self.known_source, name))
         return bind(tx, found, self, name)
 
-    def dictionary(self, tx):
+    def dictionary(self, tx: Any) -> InstanceDict:
         if self.source is not None:
             tx.guard(self.source, "own_names", tuple(self.own()))
         return InstanceDict(tx, self)
 
-    def fields(self, tx) -> dict:
+    def fields(self, tx: Any) -> dict:
         """Name -> Variable of everything in the instance's dictionary now."""
-        found = {n: Lazy(tx, v, DictAttr(self.source, n)) for n, v in self.own().items() if not tx.effects.is_deleted(self, n)}
+        found = {
+            n: Lazy(tx, v, DictAttr(self.known_source, n)) for n, v in self.own().items() if not tx.effects.is_deleted(self, n)
+        }
         return found | {n: tx.effects.stored(self, n) for n in tx.effects.attributes.get(self, {}) if n in tx.effects.names(self)}
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def set_attr(self, tx, name, value):
-        setter = lookup(self.cls, "__setattr__")
+    def set_attr(self, tx: Any, name: str, value: Variable) -> None:
+        setter = defined(self.cls, "__setattr__")
         if setter[0] is not object:
             tx.call(bind(tx, setter, self, "__setattr__"), [tx.constant(name), value], {})
         else:
             self.set_plain(tx, name, value)
 
     @property
-    def has_own_setattr(self):
-        return lookup(self.cls, "__setattr__")[0] is not object
+    def has_own_setattr(self) -> bool:
+        return defined(self.cls, "__setattr__")[0] is not object
 
-    def set_plain(self, tx, name, value):
+    def set_plain(self, tx: Any, name: str, value: Variable) -> None:
         """object.__setattr__."""
         found = lookup(self.cls, name)
         if found is not None and isinstance(found[1], property):
@@ -205,7 +217,7 @@ class UserObjectVariable(Variable):
                 tx.run_outside(object.__setattr__, owner, name, None)  # raises: there is no place for it
             tx.effects.store_attr(self, name, value)
 
-    def store_through(self, tx, found, name, value):
+    def store_through(self, tx: Any, found: tuple, name: str, value: Variable) -> None:
         """A data descriptor written in Python."""
         home, raw = found
         setter = lookup(type(raw), "__set__")
@@ -214,7 +226,7 @@ class UserObjectVariable(Variable):
         descriptor = tx.wrap(raw, DictAttr(Pinned(home, home.__qualname__), name))
         tx.call(bind(tx, setter, descriptor, "__set__"), [self, value], {})
 
-    def delete_through(self, tx, found, name):
+    def delete_through(self, tx: Any, found: tuple, name: str) -> None:
         """`__delete__` of a descriptor written in Python."""
         home, raw = found
         deleter = lookup(type(raw), "__delete__")
@@ -223,8 +235,8 @@ class UserObjectVariable(Variable):
         descriptor = tx.wrap(raw, DictAttr(Pinned(home, home.__qualname__), name))
         tx.call(bind(tx, deleter, descriptor, "__delete__"), [self], {})
 
-    def del_attr(self, tx, name):
-        deleter = lookup(self.cls, "__delattr__")
+    def del_attr(self, tx: Any, name: str) -> None:
+        deleter = defined(self.cls, "__delattr__")
         if isinstance(deleter[1], types.FunctionType):
             tx.call(bind(tx, deleter, self, "__delattr__"), [tx.constant(name)], {})
             return
@@ -232,7 +244,7 @@ class UserObjectVariable(Variable):
             raise unsupported("attribute", f"deleting {name!r} of {self} through its own __delattr__")
         self.del_plain(tx, name)
 
-    def del_plain(self, tx, name):
+    def del_plain(self, tx: Any, name: str) -> None:
         """object.__delattr__."""
         found = lookup(self.cls, name)
         if found is not None and isinstance(found[1], property):
@@ -246,66 +258,66 @@ class UserObjectVariable(Variable):
         self.require_own(tx, name, found)
         tx.effects.delete_attr(self, name)
 
-    def require_own(self, tx, name, found):
+    def require_own(self, tx: Any, name: str, found: tuple | None) -> None:
         """AttributeError unless the object itself has the attribute now."""
         if tx.effects.stored(self, name) is not None:
             return
-        slot = found is not None and isinstance(found[1], SLOT_TYPES)
-        if not tx.effects.is_deleted(self, name) and (slot and self.value is not None or name in self.own()):
+        slot = found[1] if found is not None and isinstance(found[1], SLOT_TYPES) else None
+        if not tx.effects.is_deleted(self, name) and (slot is not None and self.value is not None or name in self.own()):
             self.plain_attr(tx, name).realize()  # guards that it is there
             return
-        if self.source is not None and not slot and hasattr(self.value, "__dict__") and name not in self.own():
+        if self.source is not None and slot is None and hasattr(self.value, "__dict__") and name not in self.own():
             tx.guard(self.source, "no_dict_attr", name)
-        if slot and self.source is not None and EmptySlot(found[1])(self.value):
-            tx.guard(self.source, "predicate", EmptySlot(found[1]))
-        if slot:
-            self.refuse_slot(tx, found[1].__delete__)
+        if slot is not None and self.source is not None and EmptySlot(slot)(self.value):
+            tx.guard(self.source, "predicate", EmptySlot(slot))
+        if slot is not None:
+            self.refuse_slot(tx, slot.__delete__)
         self.refuse(tx, name)
 
     # -- operators and protocols -----------------------------------------------------------------------------------
 
-    def special(self, tx, name):
+    def special(self, tx: Any, name: str) -> Variable | None:
         """The bound special method of the class, or None."""
         found = lookup(self.cls, name)
         if found is None or found[1] is None or found[0] is object:
             return None
         return bind(tx, found, self, name)
 
-    def call_special(self, tx, name, *args):
+    def call_special(self, tx: Any, name: str, *args: Any) -> Variable:
         method = self.special(tx, name)
         if method is None:
             raise unsupported("operator", f"{self} has no {name}")
         return tx.call(method, list(args), {})
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         method = self.special(tx, "__call__")
         if method is None:
             tx.raise_error(TypeError, f"{self.cls.__name__!r} object is not callable")
         return tx.call(method, args, kwargs)
 
-    def truth(self, tx):
+    def truth(self, tx: Any) -> bool:
         if lookup(self.cls, "__bool__"):
             return tx.truth(answered(tx, bool, self.cls, "__bool__", self.call_special(tx, "__bool__")))
         return tx.truth(UserObjectVariable.length(self, tx)) if lookup(self.cls, "__len__") else True
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Variable:
         return answered(tx, len, self.cls, "__len__", self.call_special(tx, "__len__"))
 
-    def get_item(self, tx, key):
+    def get_item(self, tx: Any, key: Variable) -> Variable:
         return self.call_special(tx, "__getitem__", key)
 
-    def set_item(self, tx, key, value):
+    def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
         self.call_special(tx, "__setitem__", key, value)
 
-    def del_item(self, tx, key):
+    def del_item(self, tx: Any, key: Variable) -> None:
         self.call_special(tx, "__delitem__", key)
 
-    def contains(self, tx, member):
+    def contains(self, tx: Any, member: Variable) -> bool:
         if lookup(self.cls, "__contains__"):
             return tx.truth(self.call_special(tx, "__contains__", member))
         return super().contains(tx, member)
 
-    def iterate(self, tx):
+    def iterate(self, tx: Any) -> Variable:
         if lookup(self.cls, "__iter__"):
             found = self.call_special(tx, "__iter__")
             return found if found is self else tx.iterate(found)
@@ -313,7 +325,7 @@ class UserObjectVariable(Variable):
             return ItemIterator(self)
         raise unsupported("iteration", f"iterating over {self}")
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         self.stopped = None
         try:
             return self.call_special(tx, "__next__")
@@ -323,7 +335,7 @@ class UserObjectVariable(Variable):
             self.stopped = error
             return None
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         name = DUNDERS.get(op)
         if name is None:
             return None
@@ -335,16 +347,16 @@ class UserObjectVariable(Variable):
                     return result
         return self.default_equality(tx, op, other)
 
-    def default_equality(self, tx, op, other):
-        if op in (operator.eq, operator.ne) and lookup(self.cls, "__eq__")[0] is object:
+    def default_equality(self, tx: Any, op: Callable, other: Variable) -> Variable | None:
+        if op in (operator.eq, operator.ne) and defined(self.cls, "__eq__")[0] is object:
             return tx.constant((self is other) == (op is operator.eq))
-        own = lookup(self.cls, "__eq__")
-        if op is operator.ne and isinstance(own[1], types.FunctionType) and lookup(self.cls, "__ne__")[0] is object:
+        own = defined(self.cls, "__eq__")
+        if op is operator.ne and isinstance(own[1], types.FunctionType) and defined(self.cls, "__ne__")[0] is object:
             equal = tx.call(bind(tx, own, self, "__eq__"), [other], {})  # what object.__ne__ does
             return None if is_not_implemented(equal) else tx.constant(not tx.truth(equal))
         return None
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         """An object made by the traced code: an empty one now, its attributes with the other side effects."""
         home = next(base for base in self.cls.__mro__ if "__new__" in base.__dict__ and not python_method(base, "__new__"))
         gen.load_call(home.__new__, [gen.constant(self.cls)])
@@ -353,50 +365,50 @@ class UserObjectVariable(Variable):
 class EmptySlot:
     """Guard: the object has nothing in this slot."""
 
-    def __init__(self, slot):
+    def __init__(self, slot: Any):
         self.slot = slot
 
-    def __call__(self, owner):
+    def __call__(self, owner: Any) -> bool:
         try:
             self.slot.__get__(owner)
         except AttributeError:
             return True
         return False
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.slot.__name__} is empty"
 
 
 class InstanceDict(DictVariable):
     """`obj.__dict__`: a window on the attributes of the object, in both directions."""
 
-    def __init__(self, tx, owner):
+    def __init__(self, tx: Any, owner: Any):
         self.tx, self.owner = tx, owner
         super().__init__()
 
     @property
-    def entries(self):
+    def entries(self) -> Any:
         return {name: (self.tx.constant(name), value) for name, value in self.owner.fields(self.tx).items()}
 
     @entries.setter
-    def entries(self, value):
+    def entries(self, value: Any) -> None:
         """The base class sets an empty dictionary at birth; there is nothing to keep."""
 
-    def at(self, stand):
+    def at(self, stand: str) -> Variable:
         return self.entries[stand][1].realize()
 
-    def set_item(self, tx, key, value):
+    def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
         tx.effects.store_attr(self.owner, key.plain(), value)
 
-    def del_item(self, tx, key):
+    def del_item(self, tx: Any, key: Variable) -> None:
         if key.key() not in self.entries:
             tx.raise_error(KeyError, key.plain())
         tx.effects.delete_attr(self.owner, key.plain())
 
-    def changed(self, tx):
+    def changed(self, tx: Any) -> None:
         raise unsupported("mutation", "reordering or clearing an object's __dict__")
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load(self.owner)
         gen.emit.load_attr("__dict__")
 
@@ -404,11 +416,11 @@ class InstanceDict(DictVariable):
 class ItemIterator(IteratorVariable):
     """An object with `__getitem__` alone: items 0, 1, ... until an IndexError."""
 
-    def __init__(self, owner):
+    def __init__(self, owner: Any):
         super().__init__()
         self.owner, self.index = owner, 0
 
-    def next(self, tx):
+    def next(self, tx: Any) -> Variable | None:
         if self.index is None:
             return None
         try:
@@ -430,32 +442,32 @@ class ClassVariable(Variable):
 
     shared = False
 
-    def __init__(self, cls, source=None):
+    def __init__(self, cls: Any, source: Any = None):
         super().__init__(source)
         self.cls = cls
 
-    def python_type(self):
+    def python_type(self) -> type:
         return type(self.cls)
 
-    def plain(self):
+    def plain(self) -> Any:
         return self.cls
 
-    def identity(self):
+    def identity(self) -> type:
         return self.cls
 
-    def key(self):
+    def key(self) -> Any:
         return self.cls
 
-    def is_constant(self):
+    def is_constant(self) -> bool:
         return True
 
-    def describe(self):
+    def describe(self) -> str:
         return f"class {self.cls.__name__}"
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.describe()
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return tx.constant(getattr(self.cls, name))
         if name == "__mro__":
@@ -473,7 +485,7 @@ class ClassVariable(Variable):
             return self.from_metaclass(tx, name)
         return bind_to_class(tx, found, self, name)
 
-    def from_metaclass(self, tx, name):
+    def from_metaclass(self, tx: Any, name: str) -> Variable:
         found = lookup(type(self.cls), name)
         if found is not None and isinstance(found[1], functools.cached_property):
             raise unsupported("attribute", f"attribute {name!r} of {self}, which its metaclass caches")
@@ -485,48 +497,48 @@ class ClassVariable(Variable):
             tx.raise_error(AttributeError, f"type object {self.cls.__name__!r} has no attribute {name!r}")
         return tx.fresh(getattr(self.cls, name))
 
-    def set_attr(self, tx, name, value):
+    def set_attr(self, tx: Any, name: str, value: Variable) -> None:
         class_mutation.store(tx, self, name, value, lookup)
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         return tx.construct(self, args, kwargs)
 
-    def of_metaclass(self, tx, name, *args):
+    def of_metaclass(self, tx: Any, name: str, *args: Any) -> Any:
         """A special method that a metaclass written in Python gives the class, called; None without one."""
         if not python_method(type(self.cls), name) or is_enum(self.cls):
             return None
         return tx.call(bind(tx, lookup(type(self.cls), name), self, name), list(args), {})
 
-    def get_item(self, tx, key):
+    def get_item(self, tx: Any, key: Variable) -> Variable:
         found = self.of_metaclass(tx, "__getitem__", key)
         return found or tx.fresh(tx.run_variables(lambda k: self.cls[k], [key], what=f"{self}[...]"))
 
-    def iterate(self, tx):
+    def iterate(self, tx: Any) -> Any:
         found = self.of_metaclass(tx, "__iter__")
         return tx.iterate(found) if found else tx.iterator([tx.fresh(v) for v in tx.run(list, self.cls)])
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Variable:
         said = self.of_metaclass(tx, "__len__")
         return answered(tx, len, type(self.cls), "__len__", said) if said else tx.fresh(tx.run(len, self.cls))
 
-    def contains(self, tx, member):
+    def contains(self, tx: Any, member: Variable) -> bool:
         found = self.of_metaclass(tx, "__contains__", member)
         return tx.truth(found) if found else tx.run_variables(lambda m: m in self.cls, [member])
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         if op in (operator.eq, operator.ne):
             return tx.constant((isinstance(other, ClassVariable) and self.cls is other.cls) == (op is operator.eq))
         return None
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.emit.load_const(self.cls)
 
 
-def is_enum(cls) -> bool:
+def is_enum(cls: type) -> bool:
     return isinstance(cls, enum.EnumMeta)
 
 
-def make_object(tx, cls, args, kwargs):
+def make_object(tx: Any, cls: Any, args: list, kwargs: dict) -> Variable:
     """`cls(*args, **kwargs)` for a class written in Python: an empty object, then `__init__` inlined."""
     if python_method(type(cls), "__call__"):
         return tx.call(bind(tx, lookup(type(cls), "__call__"), tx.wrap_type(cls), "__call__"), args, kwargs)
@@ -535,25 +547,25 @@ def make_object(tx, cls, args, kwargs):
     return make_plainly(tx, cls, args, kwargs)
 
 
-def python_method(cls, name) -> bool:
+def python_method(cls: Any, name: str) -> bool:
     """Whether the class has this method from a class written in Python."""
     found = lookup(cls, name)
     raw = found[1] if found is not None else None
     return isinstance(raw.__func__ if isinstance(raw, staticmethod) else raw, types.FunctionType)
 
 
-def make_plainly(tx, cls, args, kwargs):
+def make_plainly(tx: Any, cls: Any, args: list, kwargs: dict) -> Variable:
     """type.__call__: `__new__`, then `__init__` of what it made."""
-    init = lookup(cls, "__init__")
+    init = defined(cls, "__init__")
     if python_method(cls, "__new__") and cls.__new__ not in tx.OPEN_NEW:
-        home, raw = lookup(cls, "__new__")
+        home, raw = defined(cls, "__new__")
         maker = tx.wrap_pinned(raw.__func__ if isinstance(raw, staticmethod) else raw, "__new__")
         made = tx.call(maker, [tx.wrap_type(cls), *args], kwargs)
         if issubclass(made.python_type(), cls) and init[0] is not object:
             tx.call(bind(tx, init, made, "__init__"), args, kwargs)
         return made
     made = tx.object_variable(cls)
-    plain = lookup(cls, "__new__")[0] in (object, types.SimpleNamespace) or cls.__new__ in tx.OPEN_NEW
+    plain = defined(cls, "__new__")[0] in (object, types.SimpleNamespace) or cls.__new__ in tx.OPEN_NEW
     if not plain and made.content is None:
         raise unsupported("call", f"making a {cls.__name__}, whose class has its own __new__ or metaclass call")
     if cls.__flags__ & inspect.TPFLAGS_IS_ABSTRACT:
@@ -563,7 +575,7 @@ def make_plainly(tx, cls, args, kwargs):
         for name, value in kwargs.items():
             tx.effects.store_attr(made, name, value)
         return made
-    init = lookup(cls, "__init__")
+    init = defined(cls, "__init__")
     if init[0] is not object:
         tx.call(bind(tx, init, made, "__init__"), args, kwargs)
     elif args or kwargs:
@@ -571,7 +583,7 @@ def make_plainly(tx, cls, args, kwargs):
     return made
 
 
-def bind(tx, found, owner, name):
+def bind(tx: Any, found: Any, owner: Variable, name: str) -> Variable:
     """A raw class attribute seen through an instance."""
     home, raw = found
     if isinstance(raw, Written):
@@ -597,14 +609,14 @@ def bind(tx, found, owner, name):
     return tx.wrap(raw, source)
 
 
-def through_descriptor(tx, raw, source, owner, cls):
-    getter = lookup(type(raw), "__get__")
+def through_descriptor(tx: Any, raw: Any, source: Source, owner: Variable, cls: Variable) -> Variable:
+    getter = defined(type(raw), "__get__")
     if not isinstance(getter[1], types.FunctionType):
         raise unsupported("attribute", f"descriptor {type(raw).__name__}")
     return tx.call(bind(tx, getter, tx.wrap(raw, source), "__get__"), [owner, cls], {})
 
 
-def bind_to_class(tx, found, cls, name):
+def bind_to_class(tx: Any, found: tuple, cls: Any, name: str) -> Any:
     """A raw class attribute seen through the class."""
     home, raw = found
     if isinstance(raw, Written):
@@ -615,9 +627,9 @@ def bind_to_class(tx, found, cls, name):
         and cls.source is not None
         and cls.source.of_frame
     )
-    source = DictAttr(cls.source if own else Pinned(home, home.__qualname__), name)
+    source = DictAttr(cls.known_source if own else Pinned(home, home.__qualname__), name)
     if isinstance(raw, staticmethod) and own:  # `lookups` guards it
-        return tx.wrap(raw.__func__, Attr(cls.source, name))
+        return tx.wrap(raw.__func__, Attr(cls.known_source, name))
     if isinstance(raw, staticmethod):
         tx.guard_identity(source, raw)
         return tx.wrap_pinned(raw.__func__, name)
@@ -643,22 +655,22 @@ OF_OBJECTS = ("__getattribute__", "__setattr__", "__delattr__")
 class SlotMethod(Variable):
     """A method of a builtin class (object.__setattr__, dict.update, ...), bound to `owner` or not."""
 
-    through = None  # the super() that it was looked up in
+    through: Variable | None = None  # the super() that it was looked up in
 
-    def __init__(self, home, raw, owner, name):
+    def __init__(self, home: Any, raw: Callable, owner: Any, name: str):
         super().__init__()
         self.home, self.raw, self.owner, self.name = home, raw, owner, name
 
-    def python_type(self):
+    def python_type(self) -> type:
         return type(self.raw)
 
-    def identity(self):
+    def identity(self) -> Any:
         return self.raw
 
-    def describe(self):
+    def describe(self) -> str:
         return f"{self.home.__name__}.{self.name}"
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         owner, args = (args[0], args[1:]) if self.owner is None else (self.owner, args)
         if isinstance(owner, UserObjectVariable):
             return self.on_object(tx, owner, args, kwargs)
@@ -669,7 +681,7 @@ class SlotMethod(Variable):
             return tx.constant(None)
         return owner.call_method(tx, self.name, args, kwargs)
 
-    def on_object(self, tx, owner, args, kwargs):
+    def on_object(self, tx: Any, owner: Any, args: list, kwargs: dict) -> Variable:
         name = self.raw.__name__
         if owner.content is not None and self.home is not object and name not in OF_OBJECTS:
             return owner.of_base(tx, name, args, kwargs)
@@ -687,7 +699,7 @@ class SlotMethod(Variable):
             return tx.constant(None)
         raise unsupported("call", f"{self.describe()} on {owner}")
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         if self.owner is None:
             gen.emit.load_const(self.raw)
         else:
@@ -698,14 +710,14 @@ class SlotMethod(Variable):
 class SuperVariable(Variable):
     """super(cls, owner): attributes are looked up behind `cls` in the MRO."""
 
-    def __init__(self, cls, owner):
+    def __init__(self, cls: Any, owner: Any):
         super().__init__()
         self.cls, self.owner = cls, owner
 
-    def python_type(self):
+    def python_type(self) -> type:
         return super
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: Any) -> Any:
         start = self.owner.cls if isinstance(self.owner, (ClassVariable, UserObjectVariable)) else self.owner.python_type()
         mro = start.__mro__
         if self.cls not in mro:  # a method of a metaclass: the owner is one of its classes
@@ -720,5 +732,5 @@ class SuperVariable(Variable):
                 return made
         return tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(super, [gen.constant(self.cls), self.owner])

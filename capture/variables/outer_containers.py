@@ -9,9 +9,11 @@ and its contents are known from then on.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ..guards.growth import Shorter, stands
-from ..guards.source import ItemPast, Keyed, Length, Pinned, item
+from ..guards.source import ItemPast, Keyed, Length, Pinned, Source, item
 from .base import Lazy, Variable
 from .constant import SymVariable, TextVariable, is_open_text, rely_on
 from .container_base import ContainerVariable
@@ -27,34 +29,40 @@ class OutsideVariable(ContainerVariable):
     be written again instead."""
 
     own_length = False  # whether `__len__` of its class is written in Python
+    base: Any  # what came from outside
+    known: Any  # the contents once it is open, else None
+    steps: list[tuple[str, tuple]] | None
 
-    def begin(self, tx, source):
+    def begin(self, tx: Any, source: Source | None) -> None:
         ContainerVariable.__init__(self, source)
         self.tx, self.steps, self.stored_at, self.size = tx, [], {}, None
 
-    def changed(self, tx):
+    def open(self) -> None:
+        raise NotImplementedError
+
+    def changed(self, tx: Any) -> None:
         self.steps = None
         super().changed(tx)
 
-    def opened(self):
+    def opened(self) -> None:
         """From here on the contents are known, with what was written before."""
         if self.known is None:
             self.open()
 
-    def noted(self, tx, act, method, *args):
+    def noted(self, tx: Any, act: Callable, method: str, *args: Any) -> Variable | None:
         """The change that `act` makes here is, on the live object, this call."""
         steps, self.stored_at = self.steps, {}
         result = act()
         return self.take(tx, steps, method, args, result)
 
-    def take(self, tx, steps, method, args, result=None):
+    def take(self, tx: Any, steps: list | None, method: str, args: Any, result: Variable | None = None) -> Variable | None:
         tx.effects.mutate(self)
         if steps is not None:
             steps.append((method, args))
         self.steps = steps
         return result
 
-    def noted_store(self, tx, act, stand, key, value):
+    def noted_store(self, tx: Any, act: Callable, stand: Any, key: Variable, value: Variable) -> None:
         """A store under a key; one that follows another under the same key takes its place."""
         steps, places = self.steps, self.stored_at
         act()
@@ -69,16 +77,17 @@ class OutsideVariable(ContainerVariable):
         elif steps is not None:
             places[stand] = len(steps) - 1
 
-    def base_length(self, tx):
+    def base_length(self, tx: Any) -> Any:
         """The length that it came with: a number that is guarded, or a symbol if it was seen to change."""
         if self.size is None:
-            place, now = Length(self.source), len(self.base)
-            self.size = tx.symbolic_int(now, place) if self.source is not None and tx.has_changed(place) else now
+            now = self.size = len(self.base)
+            if self.source is not None and tx.has_changed(place := Length(self.source)):
+                self.size = tx.symbolic_int(now, place)
             if type(self.size) is int and self.source is not None:
                 tx.guard(self.source, "len", now)
         return self.size
 
-    def base_truth(self, tx) -> bool:
+    def base_truth(self, tx: Any) -> bool:
         if self.source is None:
             return bool(self.base)
         tx.guard(self.source, "bool", bool(self.base))
@@ -92,28 +101,27 @@ class OutsideList(OutsideVariable, ListVariable):
     """Closed, it is `front`, the members of `base` without `cut_front` and `cut_back` of them, and `back`. `stores`: what was
     stored in the base, by index as the program counted, all from one end; `moving`: under symbolic indices."""
 
-    def __init__(self, tx, real, source, cls=list, maxlen=None):
+    def __init__(self, tx: Any, real: Iterable, source: Source | None, cls: type = list, maxlen: int | None = None):
         self.begin(tx, source)
         self.base, self.cls, self.maxlen, self.known = tuple(real), cls, maxlen, None
         self.front, self.back, self.stores, self.found, self.moving = [], [], {}, {}, []
         self.cut_front = self.cut_back = 0
 
     @property
-    def items(self):
+    def items(self) -> Any:
         if self.known is None:
             self.open()
         return self.known
 
     @items.setter
-    def items(self, items):
+    def items(self, items: list) -> None:
         self.known = items
 
-    def open(self):
+    def open(self) -> None:
         size = len(self.base)
-        filling = self.maxlen is not None and size < self.maxlen
-        if self.maxlen is None or filling:
-            until = Shorter(self.maxlen) if filling else None
-            self.tx.watch.relies(self.source, self.source.name(), size, grows=True, until=until)
+        if self.maxlen is None or size < self.maxlen:
+            until = None if self.maxlen is None else Shorter(self.maxlen)
+            self.tx.watch.relies(self.source, self.known_source.name(), size, grows=True, until=until)
         self.tx.guard(self.source, "len", size)
         middle = [self.stored(i) or self.stored(i - size) or self.member(i, size) for i in range(size)]
         self.known = self.front + middle[self.cut_front : size - self.cut_back] + self.back
@@ -121,14 +129,14 @@ class OutsideList(OutsideVariable, ListVariable):
         for at, value in self.moving:
             self.known[self.tx.index(at)] = value
 
-    def stored(self, index):
+    def stored(self, index: int) -> Variable | None:
         return self.stores.get(index)
 
-    def member(self, index, size=0):
+    def member(self, index: int, size: int = 0) -> Variable:
         """One of the base; the one seen from the other end, if that was looked at."""
         at = index - size if index not in self.found and index - size in self.found else index
         if at not in self.found:
-            self.found[at] = Lazy(self.tx, self.base[at], item(self.source, at))
+            self.found[at] = Lazy(self.tx, self.base[at], item(self.known_source, at))
         return self.found[at]
 
     def closed(self) -> bool:
@@ -136,20 +144,20 @@ class OutsideList(OutsideVariable, ListVariable):
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    def place(self, index):
+    def place(self, index: int) -> tuple | None:
         """(list or table of stores, key) of an index that does not need the length to be found; None for others."""
         if not self.closed():
             return None
         return self.place_from_end(-index) if index < 0 else self.place_from_start(index)
 
-    def place_from_end(self, count):
+    def place_from_end(self, count: int) -> tuple | None:
         if count <= len(self.back):
             return self.back, -count
         at = -count + len(self.back) - self.cut_back
         apart = self.cut_front or any(i >= 0 for i in self.stores) or -at > len(self.base)
         return None if apart or self.maxlen is not None and count > self.maxlen else (self.stores, at)
 
-    def place_from_start(self, index):
+    def place_from_start(self, index: int) -> tuple | None:
         if self.maxlen is not None and self.back:
             return None
         if index < len(self.front):
@@ -158,7 +166,7 @@ class OutsideList(OutsideVariable, ListVariable):
         apart = self.cut_back or any(i < 0 for i in self.stores) or at >= len(self.base)
         return None if apart else (self.stores, at)
 
-    def peek(self, tx, index) -> Variable | None:
+    def peek(self, tx: Any, index: int) -> Variable | None:
         place = self.place(index)
         if place is None:
             return None
@@ -166,10 +174,10 @@ class OutsideList(OutsideVariable, ListVariable):
         if table is not self.stores:
             table[at] = table[at].realize()
             return table[at]
-        tx.guard(item(self.source, at), "there")
+        tx.guard(item(self.known_source, at), "there")
         return (self.stored(at) or self.member(at)).realize()
 
-    def get_item(self, tx, key):
+    def get_item(self, tx: Any, key: Variable) -> Variable:
         if isinstance(key, SliceVariable):
             return self.tail(tx, key) or super().get_item(tx, key)
         if isinstance(key, SymVariable):
@@ -178,7 +186,7 @@ class OutsideList(OutsideVariable, ListVariable):
         found = self.peek(tx, index)
         return super().get_item(tx, tx.constant(index)) if found is None else found
 
-    def tail(self, tx, key):
+    def tail(self, tx: Any, key: Any) -> Any:
         """`[-n:]`: so many members from the end, if there are as many."""
         start, stop, step = (part.plain() if part.is_constant() else 0 for part in key.parts)
         if (
@@ -194,13 +202,13 @@ class OutsideList(OutsideVariable, ListVariable):
             return None
         return ListVariable([self.peek(tx, i) for i in range(start, 0)])
 
-    def too_short(self, tx, count) -> None:
+    def too_short(self, tx: Any, count: int) -> None:
         """A slice from the end that reaches before the first member: a list that grows will be long enough."""
         more = len(self.front) + len(self.back) - self.cut_front - self.cut_back
         if self.cls is list and self.maxlen is None and len(self.base) + more < count:
-            tx.watch.relies(self.source, self.source.name(), len(self.base), grows=True, until=Shorter(count - more))
+            tx.watch.relies(self.source, self.known_source.name(), len(self.base), grows=True, until=Shorter(count - more))
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Variable:
         if self.known is not None or self.own_length:
             return super().length(tx)
         size = self.base_length(tx) + (len(self.front) + len(self.back) - self.cut_front - self.cut_back)
@@ -208,7 +216,7 @@ class OutsideList(OutsideVariable, ListVariable):
             size = min(size, self.maxlen) if type(size) is int else size.sym_min(self.maxlen)
         return tx.fresh(size)
 
-    def truth(self, tx):
+    def truth(self, tx: Any) -> bool:
         if self.known is not None or self.own_length:
             return super().truth(tx)
         if self.front or self.back or self.moving or not (self.cut_front or self.cut_back):
@@ -217,7 +225,7 @@ class OutsideList(OutsideVariable, ListVariable):
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
-    def set_item(self, tx, key, value):
+    def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
         if isinstance(key, SliceVariable):
             self.set_slice(tx, key, value)
         elif isinstance(key, SymVariable) and key.python_type() is int and self.within(tx, key):
@@ -225,13 +233,13 @@ class OutsideList(OutsideVariable, ListVariable):
         else:
             self.set_at(tx, tx.index(key), value)
 
-    def within(self, tx, key) -> bool:
+    def within(self, tx: Any, key: Variable) -> bool:
         """Whether a symbolic index is one from the start that is there, guarded."""
         if self.known is not None or self.stores or self.front or self.cut_front or self.cut_back or self.maxlen is not None:
             return False
         return tx.truth(tx.binary(operator.ge, key, tx.constant(0))) and tx.truth(tx.binary(operator.lt, key, self.length(tx)))
 
-    def set_at(self, tx, index, value):
+    def set_at(self, tx: Any, index: int, value: Variable) -> None:
         place, key = self.place(index), tx.constant(index)
         if any((other < 0) != (index < 0) for other in self.stored_at):
             self.stored_at = {}  # (two such indices may be one place)
@@ -243,16 +251,16 @@ class OutsideList(OutsideVariable, ListVariable):
             return
         table, at = place
         if table is self.stores:
-            tx.guard(item(self.source, at), "there")
+            tx.guard(item(self.known_source, at), "there")
         self.noted_store(tx, lambda: table.__setitem__(at, value), index, key, value)
 
-    def set_slice(self, tx, key, value):
+    def set_slice(self, tx: Any, key: Any, value: Any) -> Any:
         if not all(part.is_constant() and part.plain() is None for part in key.parts) or self.cls is not list:
             return ListVariable.set_item(self, tx, key, value)
         values = tx.unpack(value)
         return self.noted(tx, lambda: self.become(values), "__setitem__", tx.constant(slice(None)), TupleVariable(values))
 
-    def become(self, items):
+    def become(self, items: list) -> None:
         self.known = list(items)
 
     def settle(self, simple: bool) -> bool:
@@ -261,16 +269,16 @@ class OutsideList(OutsideVariable, ListVariable):
             self.open()
         return self.known is None
 
-    def method_append(self, tx, value):
+    def method_append(self, tx: Any, value: Variable) -> Variable:
         self.noted(tx, lambda: self.grow(tx, [value]), "append", value)
         return tx.constant(None)
 
-    def method_extend(self, tx, values):
+    def method_extend(self, tx: Any, values: Any) -> Any:
         values = tx.unpack(values)
         self.noted(tx, lambda: self.grow(tx, values), "extend", TupleVariable(values))
         return tx.constant(None)
 
-    def grow(self, tx, values):
+    def grow(self, tx: Any, values: list) -> None:
         whole = not (self.front or self.cut_front or self.cut_back or self.stores)
         if not self.settle(self.maxlen is None or whole):
             self.known.extend(values)
@@ -280,8 +288,8 @@ class OutsideList(OutsideVariable, ListVariable):
         if self.maxlen is not None:
             del self.back[: max(len(self.back) - self.maxlen, 0)]
 
-    def method_appendleft(self, tx, value):
-        def act():
+    def method_appendleft(self, tx: Any, value: Variable) -> Variable:
+        def act() -> None:
             if self.settle(self.maxlen is None and not self.moving):
                 self.front.insert(0, value)
             else:
@@ -290,7 +298,7 @@ class OutsideList(OutsideVariable, ListVariable):
         self.noted(tx, act, "appendleft", value)
         return tx.constant(None)
 
-    def method_insert(self, tx, index, value):
+    def method_insert(self, tx: Any, index: Variable, value: Variable) -> Variable:
         at = tx.index(index)
         if self.settle(at == 0 and self.maxlen is None and not self.moving):
             self.noted(tx, lambda: self.front.insert(0, value), "insert", tx.constant(0), value)
@@ -300,7 +308,7 @@ class OutsideList(OutsideVariable, ListVariable):
             self.noted(tx, lambda: ListVariable.method_insert(self, tx, tx.constant(at), value), "insert", tx.constant(at), value)
         return tx.constant(None)
 
-    def method_pop(self, tx, index=None):
+    def method_pop(self, tx: Any, index: Variable | None = None) -> Any:
         if self.cls is not list and index is not None:
             return super().method_pop(tx, index)  # raises
         at = -1 if index is None else tx.index(index)
@@ -312,10 +320,10 @@ class OutsideList(OutsideVariable, ListVariable):
             return super().method_pop(tx, index)  # raises
         return self.noted(tx, lambda: self.taken(tx, at), "pop", *given)
 
-    def drop(self, tx, at):
+    def drop(self, tx: Any, at: Any) -> None:
         self.noted(tx, lambda: self.taken(tx, at), "__delitem__", tx.constant(at))
 
-    def cut(self, at, found):
+    def cut(self, at: int, found: Variable) -> Variable:
         """Closed, without its first or last member."""
         ours = self.front if at == 0 else self.back
         if ours:
@@ -328,7 +336,7 @@ class OutsideList(OutsideVariable, ListVariable):
             self.cut_back += 1
         return found
 
-    def method_popleft(self, tx):
+    def method_popleft(self, tx: Any) -> Any:
         found = self.peek(tx, 0) if self.maxlen is None or not self.back else None
         if found is not None:
             return self.noted(tx, lambda: self.cut(0, found), "popleft")
@@ -336,7 +344,7 @@ class OutsideList(OutsideVariable, ListVariable):
             return super().method_popleft(tx)  # raises
         return self.noted(tx, lambda: self.taken(tx, 0), "popleft")
 
-    def method_clear(self, tx):
+    def method_clear(self, tx: Any) -> Variable:
         self.noted(tx, lambda: self.become([]), "clear")
         return tx.constant(None)
 
@@ -347,11 +355,11 @@ class OutsideList(OutsideVariable, ListVariable):
 class OutsideKeys(OutsideVariable):
     """Dictionaries and sets. Closed, it is `base` with `recent` changes: (key, value), None where the key is taken out."""
 
-    def begin_keys(self, tx, source, base):
+    def begin_keys(self, tx: Any, source: Source | None, base: Any) -> None:
         self.begin(tx, source)
         self.base, self.recent, self.known = base, [], None
 
-    def is_simple(self, key) -> bool:
+    def is_simple(self, key: Variable) -> bool:
         """A key that may be looked for while this is closed."""
         if self.known is not None:
             return False
@@ -361,14 +369,14 @@ class OutsideKeys(OutsideVariable):
             return isinstance(key, TensorVariable)
         return by_identity(getattr(key, "outside", None)) and not kinds(key.key()) & IDENTITY
 
-    def lately(self, tx, key):
+    def lately(self, tx: Any, key: Any) -> tuple:
         """(value,) of the last change under the key: None for one taken out; () where there was none."""
         for other, value in reversed(self.recent):
             if same_key(tx, key, other):
                 return (value,)
         return ()
 
-    def in_base(self, tx, key) -> bool:
+    def in_base(self, tx: Any, key: Variable) -> bool:
         """Whether the key is in what came from outside, guarded."""
         if self.source is None or key.source is None and isinstance(key, TensorVariable):  # the trace made it
             return False
@@ -381,11 +389,11 @@ class OutsideKeys(OutsideVariable):
         tx.guard(self.source, "has_item" if real in self.base else "no_item", real)
         return real in self.base
 
-    def has_now(self, tx, key) -> bool:
+    def has_now(self, tx: Any, key: Variable) -> bool:
         lately = self.lately(tx, key)
         return lately[0] is not None if lately else self.in_base(tx, key)
 
-    def closed_length(self, tx):
+    def closed_length(self, tx: Any) -> Variable:
         """The base's length and what the changes add to it."""
         more, seen = 0, []
         for key, _ in self.recent:
@@ -394,10 +402,10 @@ class OutsideKeys(OutsideVariable):
                 more += (self.lately(tx, key)[0] is not None) - self.in_base(tx, key)
         return tx.fresh(self.base_length(tx) + more)
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Variable:
         return super().length(tx) if self.known is not None or self.own_length else self.closed_length(tx)
 
-    def truth(self, tx):
+    def truth(self, tx: Any) -> bool:
         if self.known is not None or self.own_length:
             return super().truth(tx)
         if not self.recent:
@@ -405,7 +413,7 @@ class OutsideKeys(OutsideVariable):
         return self.recent[-1][1] is not None or tx.truth(self.closed_length(tx))
 
 
-def is_symbolic(key) -> bool:
+def is_symbolic(key: Variable) -> bool:
     """A number or text that may be another one in the next call, or a tuple with such."""
     if isinstance(key, TupleVariable) and key.cls is tuple:
         parts = [part.realize() for part in key.items]
@@ -413,19 +421,20 @@ def is_symbolic(key) -> bool:
     return isinstance(key, (SymVariable, TextVariable)) or is_open_text(key)
 
 
-def settled_key(tx, key):
+def settled_key(tx: Any, key: Variable) -> Variable:
     """A key that is known: symbolic numbers and texts become what they are now."""
     return tx.constant(key.key()) if is_symbolic(key) else key
 
 
-def same_key(tx, a, b) -> bool:
+def same_key(tx: Any, a: Variable, b: Variable) -> bool:
     if a is b:
         return True
     if isinstance(a, TupleVariable) and isinstance(b, TupleVariable) and (is_symbolic(a) or is_symbolic(b)):
         pairs = zip(a.unpack(tx), b.unpack(tx))
         return len(a.items) == len(b.items) and all(same_key(tx, x, y) for x, y in pairs)
-    if isinstance(a, TextVariable) or isinstance(b, TextVariable):
-        told = a.compared(b) if isinstance(a, TextVariable) else b.compared(a)
+    text, other = (a, b) if isinstance(a, TextVariable) else (b, a)
+    if isinstance(text, TextVariable):
+        told = text.compared(other)
         if told is not None:
             return told
     if isinstance(a, SymVariable) and isinstance(b, SymVariable) or is_symbolic(a) != is_symbolic(b) and number_beside(a, b):
@@ -435,12 +444,12 @@ def same_key(tx, a, b) -> bool:
     return tx.identical(a, b)
 
 
-def number_beside(a, b) -> bool:
+def number_beside(a: Variable, b: Variable) -> bool:
     """Whether one is a symbolic number and the other a number."""
     return all(isinstance(v, SymVariable) or v.is_constant() and isinstance(v.plain(), (int, float)) for v in (a, b))
 
 
-def alike(key) -> str:
+def alike(key: Variable) -> str:
     """Keys of two of these kinds are never equal; the value of one that is symbolic is not asked for this."""
     kind = key.python_type()
     return (
@@ -460,23 +469,23 @@ def alike(key) -> str:
 class OutsideDict(OutsideKeys, DictVariable):
     """A dict, OrderedDict or defaultdict."""
 
-    def __init__(self, tx, value, source, key_variable, factory=None):
+    def __init__(self, tx: Any, value: Any, source: Any, key_variable: Any, factory: Variable | None = None):
         self.begin_keys(tx, source, value)
         self.value, self.key_variable = value, key_variable
         self.cls, self.factory = type(value), factory
         self.found: dict = {}  # key -> Lazy, of single look-ups
 
     @property
-    def entries(self):
+    def entries(self) -> Any:
         if self.known is None:
             self.open()
         return self.known
 
     @entries.setter
-    def entries(self, entries):
+    def entries(self, entries: Any) -> None:
         self.known = entries
 
-    def open(self):
+    def open(self) -> Any:
         if self.source is not None:
             self.tx.watch.relies(self.source, self.source.name(), stands(self.base))
             self.tx.guard(self.source, "dict_keys", tuple(self.base))
@@ -487,31 +496,31 @@ class OutsideDict(OutsideKeys, DictVariable):
         self.known = entries
 
     @staticmethod
-    def write(entries, stand, key, value):
+    def write(entries: dict, stand: Any, key: Variable, value: Variable | None) -> None:
         if value is None:
             entries.pop(stand, None)
         else:
             entries[stand] = entries[stand][0] if stand in entries else key, value
 
-    def value_at(self, key, source=None):
+    def value_at(self, key: Any, source: Source | None = None) -> Variable:
         stand = id(key) if by_identity(key) else key
         if stand not in self.found:
             self.found[stand] = Lazy(self.tx, self.base[key], source or self.item(key))
         return self.found[stand]
 
-    past = None  # the builtin base whose items are read, where the class of the dict has a method of its own
+    past: type | None = None  # the builtin base whose items are read, where the class of the dict has a method of its own
 
-    def item(self, key):
+    def item(self, key: Any) -> Source:
         if self.past is not None:
-            return ItemPast(self.source, key, self.past)
-        return Keyed(self.source, key, pinned_key(key)) if by_identity(key) else item(self.source, key)
+            return ItemPast(self.known_source, key, self.past)
+        return Keyed(self.known_source, key, pinned_key(key)) if by_identity(key) else item(self.known_source, key)
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    def contains(self, tx, member):
+    def contains(self, tx: Any, member: Variable) -> bool:
         return self.has_now(tx, member) if self.is_simple(member) else super().contains(tx, member)
 
-    def get_item(self, tx, key):
+    def get_item(self, tx: Any, key: Variable) -> Variable:
         if not self.is_simple(key) or self.missing_opens(key):
             return super().get_item(tx, key)
         lately = self.lately(tx, key)
@@ -525,7 +534,7 @@ class OutsideDict(OutsideKeys, DictVariable):
             return made
         return tx.raise_error(KeyError, tx.plain_or_text(key))
 
-    def missing_opens(self, key) -> bool:
+    def missing_opens(self, key: Variable) -> bool:
         """Tables of objects (an optimizer's state, when it is filled) are compared as a whole, not pair by pair."""
         return (
             self.factory is not None
@@ -535,24 +544,24 @@ class OutsideDict(OutsideKeys, DictVariable):
             and key.outside not in self.base
         )
 
-    def value_of(self, key):
+    def value_of(self, key: Any) -> Variable:
         if key.is_constant():
             return self.value_at(key.plain()).realize()
-        return self.value_at(key.outside, Keyed(self.source, key.outside, key.source)).realize()
+        return self.value_at(key.outside, Keyed(self.known_source, key.outside, key.source)).realize()
 
-    def method_get(self, tx, key, default=None):
+    def method_get(self, tx: Any, key: Variable, default: Variable | None = None) -> Variable:
         if not self.is_simple(key):
             return super().method_get(tx, key, default)
         return self.get_item(tx, key) if self.has_now(tx, key) else default or tx.constant(None)
 
-    def method_setdefault(self, tx, key, default=None):
+    def method_setdefault(self, tx: Any, key: Variable, default: Variable | None = None) -> Variable:
         if not self.is_simple(key):
             return super().method_setdefault(tx, key, default)
         if not self.has_now(tx, key):
             self.set_item(tx, key, default or tx.constant(None))
         return self.get_item(tx, key)
 
-    def method_pop(self, tx, key, default=None):
+    def method_pop(self, tx: Any, key: Variable, default: Variable | None = None) -> Variable:
         if not self.is_simple(key):
             return super().method_pop(tx, key, default)
         if not self.has_now(tx, key):
@@ -566,7 +575,7 @@ class OutsideDict(OutsideKeys, DictVariable):
         fresh = self.source is None and self.known is None and all(value is not None for _, value in self.recent)
         return list(self.recent) if fresh else None
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         pairs = self.written_pairs()
         if pairs is None:
             super().reconstruct(gen)
@@ -576,7 +585,7 @@ class OutsideDict(OutsideKeys, DictVariable):
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
-    def set_item(self, tx, key, value):
+    def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
         if not self.is_simple(key):
             self.opened()
             self.noted_store(tx, lambda: DictVariable.set_item(self, tx, key, value), self.stand(tx, key), key, value)
@@ -584,7 +593,7 @@ class OutsideDict(OutsideKeys, DictVariable):
             stand = key.plain() if key.is_constant() and not is_open_text(key) else None
             self.noted_store(tx, lambda: self.recent.append((key, value)), stand, key, value)
 
-    def del_item(self, tx, key):
+    def del_item(self, tx: Any, key: Variable) -> None:
         if self.is_simple(key):
             if not self.has_now(tx, key):
                 tx.raise_error(KeyError, tx.plain_or_text(key))
@@ -594,15 +603,15 @@ class OutsideDict(OutsideKeys, DictVariable):
         else:
             self.noted(tx, lambda: DictVariable.del_item(self, tx, key), "__delitem__", key)
 
-    def method_clear(self, tx):
-        def act():
+    def method_clear(self, tx: Any) -> Variable:
+        def act() -> None:
             self.known = {}
 
         self.noted(tx, act, "clear")
         return tx.constant(None)
 
-    def method_move_to_end(self, tx, key, last=None):
-        def act():
+    def method_move_to_end(self, tx: Any, key: Variable, last: Variable | None = None) -> Variable:
+        def act() -> None:
             if last is None and self.is_simple(key) and self.has_now(tx, key):
                 self.recent += [(key, None), (key, self.get_item(tx, key))]
             else:
@@ -618,30 +627,30 @@ class OutsideDict(OutsideKeys, DictVariable):
 class OutsideSet(OutsideKeys, SetVariable):
     """A set or frozenset."""
 
-    def __init__(self, tx, real, source, key_variable):
+    def __init__(self, tx: Any, real: set, source: Any, key_variable: Any):
         self.begin_keys(tx, source, real)
         self.cls, self.key_variable, self.order, self.untouched = type(real), key_variable, list(real), True
 
     @property
-    def members(self):
+    def members(self) -> Any:
         if self.known is None:
             self.open()
         return self.known
 
     @members.setter
-    def members(self, members):
+    def members(self, members: Variable) -> None:
         self.known = members
 
     @property
-    def table(self):
+    def table(self) -> Any:
         self.opened()
         return self.stands
 
     @table.setter
-    def table(self, table):
+    def table(self, table: Any) -> None:
         self.stands = table
 
-    def open(self):
+    def open(self) -> Any:
         if self.source is not None and not (isinstance(self.source, Pinned) and self.cls is frozenset):
             self.tx.watch.relies(self.source, self.source.name(), stands(self.base))
             self.tx.guard(self.source, "predicate", SetEquals(self.cls, frozenset(self.base)))
@@ -653,7 +662,7 @@ class OutsideSet(OutsideKeys, SetVariable):
         for member, value in self.recent:
             self.write(member, value)
 
-    def write(self, member, value):
+    def write(self, member: Variable, value: Variable) -> None:
         if self.untouched:
             self.guard_order(self.tx)
             self.untouched = False
@@ -665,20 +674,20 @@ class OutsideSet(OutsideKeys, SetVariable):
             self.known.setdefault(stand, member)
             self.stands.add(stand)
 
-    def unpack(self, tx):
+    def unpack(self, tx: Any) -> list:
         self.opened()
         return super().unpack(tx)
 
-    def contains(self, tx, member):
+    def contains(self, tx: Any, member: Variable) -> bool:
         return self.has_now(tx, member) if self.is_simple(member) else super().contains(tx, member)
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         if op is operator.ior and not reflected and self.known is None and isinstance(other, SetVariable) and self.cls is set:
             self.method_update(tx, other)
             return self
         return super().binary(tx, op, other, reflected)
 
-    def method_add(self, tx, value):
+    def method_add(self, tx: Any, value: Variable) -> Variable:
         act = (
             (lambda: self.recent.append((value, value)))
             if self.is_simple(value)
@@ -687,11 +696,11 @@ class OutsideSet(OutsideKeys, SetVariable):
         self.noted(tx, act, "add", value)
         return tx.constant(None)
 
-    def method_update(self, tx, *others):
+    def method_update(self, tx: Any, *others: Variable) -> Variable:
         for other in others:
             written = other.written_members() if isinstance(other, OutsideSet) and self.known is None else None
             if written is not None and all(map(self.is_simple, written)):
-                self.noted(tx, lambda: self.recent.extend((m, m) for m in written), "update", other)  # noqa: B023
+                self.noted(tx, lambda written=written: self.recent.extend((m, m) for m in written), "update", other)
             else:
                 for member in tx.unpack(other):
                     self.method_add(tx, member)
@@ -702,7 +711,7 @@ class OutsideSet(OutsideKeys, SetVariable):
         fresh = self.source is None and self.known is None and all(value is not None for _, value in self.recent)
         return [member for member, _ in self.recent] if fresh else None
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         written = self.written_members()
         if written is None:
             super().reconstruct(gen)
@@ -711,7 +720,7 @@ class OutsideSet(OutsideKeys, SetVariable):
         gen.emit.build_tuple(len(written))
         gen.wrap_call(self.cls)
 
-    def method_discard(self, tx, value):
+    def method_discard(self, tx: Any, value: Variable) -> Variable:
         act = (
             (lambda: self.recent.append((value, None)))
             if self.is_simple(value)
@@ -720,15 +729,15 @@ class OutsideSet(OutsideKeys, SetVariable):
         self.noted(tx, act, "discard", value)
         return tx.constant(None)
 
-    def method_remove(self, tx, value):
+    def method_remove(self, tx: Any, value: Variable) -> Variable:
         if not self.is_simple(value):
             return super().method_remove(tx, value)
         if not self.has_now(tx, value):
             tx.raise_error(KeyError, tx.plain_or_text(value))
         return self.method_discard(tx, value)
 
-    def method_clear(self, tx):
-        def act():
+    def method_clear(self, tx: Any) -> Variable:
+        def act() -> None:
             self.known, self.stands, self.untouched = {}, set(), False
 
         self.noted(tx, act, "clear")
@@ -738,17 +747,17 @@ class OutsideSet(OutsideKeys, SetVariable):
 class SetEquals:
     """Guard: a set with these members."""
 
-    def __init__(self, cls, members):
+    def __init__(self, cls: type, members: frozenset):
         self.cls, self.members = cls, members
 
-    def __call__(self, value):
+    def __call__(self, value: set) -> bool:
         return type(value) is self.cls and value == self.members
 
 
 # -- what the program writes down ---------------------------------------------------------------------------------------
 
 
-def new_dict(tx, pairs) -> DictVariable:
+def new_dict(tx: Any, pairs: Any) -> DictVariable:
     """A dictionary display; one with a symbolic key is not looked at before somebody asks."""
     pairs = list(pairs)
     if not any(is_symbolic(key) for key, _ in pairs):
@@ -758,7 +767,7 @@ def new_dict(tx, pairs) -> DictVariable:
     return made if made.recent else DictVariable(pairs)
 
 
-def new_set(tx, members) -> SetVariable:
+def new_set(tx: Any, members: Any) -> SetVariable:
     if not any(map(is_symbolic, members)):
         return SetVariable(members)
     made = OutsideSet(tx, set(), None, None)

@@ -182,8 +182,6 @@ class Compared:
     def __eq__(self, other):
         return self.compare(self.value, other.value) == 0
 
-    __hash__ = None
-
 
 @replaces(functools.cmp_to_key)
 def cmp_to_key(mycmp):
@@ -302,7 +300,7 @@ def insort_left(a, x, lo=0, hi=None, *, key=None):
     a.insert(bisect_left(a, x if key is None else key(x), lo, hi, key=key), x)
 
 
-@replaces(collections._count_elements)
+@replaces(collections._count_elements)  # pyright: ignore[reportAttributeAccessIssue] (a private name of Python)
 def count_elements(mapping, iterable):
     for element in iterable:
         mapping[element] = mapping.get(element, 0) + 1

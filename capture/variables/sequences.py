@@ -5,8 +5,11 @@ from __future__ import annotations
 import collections
 import operator
 import types
+from typing import Any
+from collections.abc import Callable, Iterable
 
 from ..breaks import unsupported
+from ..guards.source import Source
 from .base import Variable
 from .constant import answered, PlainMethod
 from .container_base import ContainerVariable
@@ -15,55 +18,55 @@ from .dunder import is_not_implemented, special_names
 
 
 class SliceVariable(ContainerVariable):
-    def __init__(self, parts, source=None):
+    def __init__(self, parts: list, source: Any = None):
         super().__init__(source)
         self.parts = list(parts)
 
-    def python_type(self):
+    def python_type(self) -> type:
         return slice
 
-    def plain(self):
+    def plain(self) -> slice:
         return slice(*(part.plain() for part in self.parts))
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         if name in ("start", "stop", "step"):
             return self.parts[("start", "stop", "step").index(name)]
         return super().get_attr(tx, name)
 
-    def method_indices(self, tx, length):
+    def method_indices(self, tx: Any, length: Variable) -> Variable:
         return tx.fresh(tx.run_variables(self.plain().indices, [length]))
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(slice, self.parts)
 
 
 class SequenceVariable(ContainerVariable):
     """What tuples and lists share."""
 
-    cls = tuple
+    cls: Any = tuple
 
-    def __init__(self, items, source=None, cls=None):
+    def __init__(self, items: Iterable, source: Source | None = None, cls: type | None = None):
         super().__init__(source)
         self.items = list(items)
         self.cls = cls or self.cls
 
-    def python_type(self):
+    def python_type(self) -> type:
         return self.cls
 
-    def at(self, index):
+    def at(self, index: int) -> Variable:
         self.items[index] = self.items[index].realize()
         return self.items[index]
 
-    def unpack(self, tx):
+    def unpack(self, tx: Any) -> list:
         return [self.at(i) for i in range(len(self.items))]
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Variable:
         return tx.constant(len(self.items))
 
-    def iterate(self, tx):
+    def iterate(self, tx: Any) -> ListIterator:
         return ListIterator(self)
 
-    def get_item(self, tx, key):
+    def get_item(self, tx: Any, key: Variable) -> Variable:
         if isinstance(key, SliceVariable):
             self.takes_slices(tx)
             return self.rebuilt(self.unpack(tx)[tx.run(lambda: self.indices(key))])
@@ -72,19 +75,20 @@ class SequenceVariable(ContainerVariable):
             tx.raise_error(IndexError, f"{self.cls.__name__} index out of range")
         return self.at(index)
 
-    def takes_slices(self, tx) -> None:
+    def takes_slices(self, tx: Any) -> None:
         """A deque has none, and raises its error."""
         if self.cls is collections.deque:
-            tx.run(lambda: collections.deque()[:])
+            deque: Any = collections.deque()
+            tx.run(lambda: deque[:])
 
     @staticmethod
-    def indices(key):
+    def indices(key: Any) -> slice:
         return slice(*(None if p.plain() is None else operator.index(p.plain()) for p in key.parts))
 
-    def rebuilt(self, items):
+    def rebuilt(self, items: Any) -> SequenceVariable:
         return type(self)(items)
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         if (
             op in (operator.add, operator.iadd)
             and isinstance(other, SequenceVariable)
@@ -104,22 +108,22 @@ class SequenceVariable(ContainerVariable):
             return self.ordered(tx, op, other, reflected)
         return None
 
-    def ordered(self, tx, op, other, reflected):
+    def ordered(self, tx: Any, op: Callable, other: Any, reflected: bool) -> Variable:
         first, second = (other, self) if reflected else (self, other)
         for a, b in zip(first.unpack(tx), second.unpack(tx)):
             if not tx.same_value(a, b):
                 return tx.binary(op, a, b)
         return tx.constant(op(len(first.items), len(second.items)))
 
-    def comparable(self, other):
+    def comparable(self, other: Any) -> bool:
         """Of one kind: tuple, list or deque."""
         kinds = (tuple, list, collections.deque)
         return [issubclass(self.cls, kind) for kind in kinds] == [issubclass(other.cls, kind) for kind in kinds]
 
-    def equals(self, tx, other):
+    def equals(self, tx: Any, other: Any) -> bool:
         return len(self.items) == len(other.items) and all(tx.same_value(a, b) for a, b in zip(self.unpack(tx), other.unpack(tx)))
 
-    def method_index(self, tx, value, *bounds):
+    def method_index(self, tx: Any, value: Variable, *bounds: Variable) -> Variable:
         span = (
             range(len(self.items))[slice(*(tx.index(b) for b in bounds), *(() if len(bounds) > 1 else (None,)))]
             if bounds
@@ -132,21 +136,19 @@ class SequenceVariable(ContainerVariable):
         text = f"{shown} is not in {'list' if self.cls is list else 'deque'}"
         return tx.raise_error(ValueError, "tuple.index(x): x not in tuple" if issubclass(self.cls, tuple) else text)
 
-    def method_count(self, tx, value):
+    def method_count(self, tx: Any, value: Variable) -> Variable:
         return tx.constant(sum(tx.same_value(member, value) for member in self.unpack(tx)))
 
-    def method_add(self, tx, other):
+    def method_add(self, tx: Any, other: Variable) -> Variable:
         return tx.binary(operator.add, self, other)
 
 
 class TupleVariable(SequenceVariable):
     """A tuple, a Size, or a named tuple, whose class may have methods in the place of tuple's."""
 
-    cls = tuple
-
     # -- what the program's own class says ---------------------------------------------------------------------------
 
-    def own_method(self, tx, name):
+    def own_method(self, tx: Any, name: str) -> Variable | None:
         """A special method that the program wrote for its named tuple, bound; None where tuple's or namedtuple's own is meant."""
         if self.cls is tuple or not hasattr(self.cls, "_fields"):
             return None
@@ -158,35 +160,35 @@ class TupleVariable(SequenceVariable):
         )
         return tx.bind(found, self, name) if written else None
 
-    def get_item(self, tx, key):
+    def get_item(self, tx: Any, key: Variable) -> Variable:
         own = self.own_method(tx, "__getitem__")
         return tx.call(own, [key], {}) if own else super().get_item(tx, key)
 
-    def iterate(self, tx):
+    def iterate(self, tx: Any) -> Variable:
         own = self.own_method(tx, "__iter__")
         return tx.iterate(tx.call(own, [], {})) if own else super().iterate(tx)
 
-    def unpack(self, tx):
+    def unpack(self, tx: Any) -> list:
         own = self.own_method(tx, "__iter__")
         return Variable.unpack(self, tx) if own else super().unpack(tx)
 
-    def length(self, tx):
+    def length(self, tx: Any) -> Variable:
         own = self.own_method(tx, "__len__")
         return answered(tx, len, self.cls, "__len__", tx.call(own, [], {})) if own else super().length(tx)
 
-    def truth(self, tx):
+    def truth(self, tx: Any) -> bool:
         own = self.own_method(tx, "__bool__")
         return tx.truth(answered(tx, bool, self.cls, "__bool__", tx.call(own, [], {}))) if own else super().truth(tx)
 
-    def contains(self, tx, member):
+    def contains(self, tx: Any, member: Variable) -> bool:
         own = self.own_method(tx, "__contains__")
         return tx.truth(tx.call(own, [member], {})) if own else super().contains(tx, member)
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         own = self.own_method(tx, "__call__")
         return tx.call(own, args, kwargs) if own else super().call(tx, args, kwargs)
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         for name in special_names(op, reflected) if self.cls is not tuple else ():
             own = self.own_method(tx, name)
             made = None if own is None else tx.call(own, [other], {})
@@ -196,21 +198,21 @@ class TupleVariable(SequenceVariable):
 
     # -- what tuples do ----------------------------------------------------------------------------------------------
 
-    def plain(self):
+    def plain(self) -> Any:
         values = [self.at(i).plain() for i in range(len(self.items))]
         return tuple.__new__(self.cls, values) if hasattr(self.cls, "_fields") else self.cls(values)
 
-    def is_constant(self):
+    def is_constant(self) -> bool:
         return all(self.at(i).is_constant() for i in range(len(self.items)))
 
-    def key(self):
+    def key(self) -> Any:
         return tuple(self.at(i).key() for i in range(len(self.items)))
 
-    def rebuilt(self, items):
+    def rebuilt(self, items: list) -> TupleVariable:
         from_size = self.cls if not hasattr(self.cls, "_fields") else tuple
         return TupleVariable(items, cls=from_size)
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         fields = getattr(self.cls, "_fields", ())
         if name == "__class__":
             return tx.wrap_type(self.cls)
@@ -227,24 +229,24 @@ class TupleVariable(SequenceVariable):
             return tx.bind(found, self, name)
         return super().get_attr(tx, name)
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         if getattr(self, "method_" + name.strip("_"), None) is None:
             return self.other_method(tx, name, args, kwargs)
         return super().call_method(tx, name, args, kwargs)
 
-    def other_method(self, tx, name, args, kwargs):
+    def other_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Any:
         if hasattr(self.cls, "_fields"):
             return tx.call(self.get_attr(tx, name), args, kwargs)
         return tx.fresh(tx.run_variables(getattr(self.plain(), name), args, kwargs, what=f"{self.cls.__name__}.{name}"))
 
-    def method_replace(self, tx, /, **changes):
+    def method_replace(self, tx: Any, /, **changes: Variable) -> TupleVariable:
         items = [changes.get(name, item) for name, item in zip(self.cls._fields, self.items)]
         return TupleVariable(items, cls=self.cls)
 
-    def method_asdict(self, tx):
+    def method_asdict(self, tx: Any) -> Variable:
         return tx.dictionary([(tx.constant(name), item) for name, item in zip(self.cls._fields, self.unpack(tx))])
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         if self.cls is tuple:
             gen.load_many(self.items)
             gen.emit.build_tuple(len(self.items))
@@ -256,7 +258,7 @@ class TupleVariable(SequenceVariable):
             gen.load_call(self.cls, [TupleVariable(self.items)])
 
 
-def own_maker(cls) -> bool:
+def own_maker(cls: type) -> bool:
     """Whether the program wrote a `__new__` or `__init__` for its named tuple."""
     if not hasattr(cls, "_fields"):
         return False
@@ -268,18 +270,18 @@ class ListVariable(SequenceVariable):
     """A list or a deque, which may have a greatest length."""
 
     cls = list
-    maxlen = None
+    maxlen: int | None = None
 
-    def plain(self):
+    def plain(self) -> Any:
         return self.cls([self.at(i).plain() for i in range(len(self.items))])
 
-    def rebuilt(self, items):
+    def rebuilt(self, items: list) -> ListVariable:
         made = ListVariable(items, cls=self.cls)
         made.maxlen = self.maxlen
         made.trim(first=True)
         return made
 
-    def binary(self, tx, op, other, reflected):
+    def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         if op is operator.iadd and not reflected:
             self.method_extend(tx, other)
             return self
@@ -288,11 +290,11 @@ class ListVariable(SequenceVariable):
             return self
         return super().binary(tx, op, other, reflected)
 
-    def assign(self, tx, items):
+    def assign(self, tx: Any, items: Any) -> None:
         self.changed(tx)
         self.items = list(items)
 
-    def set_item(self, tx, key, value):
+    def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
         if isinstance(key, SliceVariable):
             self.takes_slices(tx)
         self.changed(tx)
@@ -308,7 +310,7 @@ class ListVariable(SequenceVariable):
             tx.raise_error(IndexError, f"{self.cls.__name__} assignment index out of range")
         self.items[index] = value
 
-    def del_item(self, tx, key):
+    def del_item(self, tx: Any, key: Variable) -> None:
         if isinstance(key, SliceVariable):
             self.takes_slices(tx)
         self.changed(tx)
@@ -317,7 +319,7 @@ class ListVariable(SequenceVariable):
             tx.raise_error(IndexError, f"{self.cls.__name__} assignment index out of range")
         del self.items[index]
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         if name == "maxlen" and self.cls is collections.deque:
             return tx.constant(self.maxlen)
         return super().get_attr(tx, name)
@@ -328,49 +330,50 @@ class ListVariable(SequenceVariable):
             extra = len(self.items) - self.maxlen
             self.items = self.items[extra:] if first else self.items[: self.maxlen]
 
-    def method_append(self, tx, value):
+    def method_append(self, tx: Any, value: Variable) -> Variable:
         self.changed(tx)
         self.items.append(value)
         self.trim(first=True)
         return tx.constant(None)
 
-    def method_appendleft(self, tx, value):
+    def method_appendleft(self, tx: Any, value: Variable) -> Variable:
         self.changed(tx)
         self.items.insert(0, value)
         self.trim(first=False)
         return tx.constant(None)
 
-    def method_extend(self, tx, values):
+    def method_extend(self, tx: Any, values: Any) -> Any:
         values = tx.unpack(values)
         self.changed(tx)
         self.items.extend(values)
         self.trim(first=True)
         return tx.constant(None)
 
-    def method_extendleft(self, tx, values):
+    def method_extendleft(self, tx: Any, values: Variable) -> Variable:
         for value in tx.unpack(values):
             self.method_appendleft(tx, value)
         return tx.constant(None)
 
-    def method_rotate(self, tx, n=None):
+    def method_rotate(self, tx: Any, n: Variable | None = None) -> Variable:
         turned = collections.deque(self.items)
         turned.rotate(1 if n is None else tx.index(n))
         self.assign(tx, turned)
         return tx.constant(None)
 
-    def method_insert(self, tx, index, value):
+    def method_insert(self, tx: Any, index: Variable, value: Variable) -> Variable:
         if self.maxlen is not None and len(self.items) >= self.maxlen:
             tx.raise_error(IndexError, "deque already at its maximum size")
         self.changed(tx)
         self.items.insert(tx.index(index), value)
         return tx.constant(None)
 
-    def method_pop(self, tx, index=None):
+    def method_pop(self, tx: Any, index: Variable | None = None) -> Variable:
         if self.cls is collections.deque and index is not None:
-            tx.run(lambda: collections.deque().pop(0))  # raises
+            deque: Any = collections.deque()
+            tx.run(lambda: deque.pop(0))  # raises
         return self.taken(tx, -1 if index is None else tx.index(index))
 
-    def taken(self, tx, at):
+    def taken(self, tx: Any, at: int) -> Variable:
         """The member there, which is one no longer."""
         if not -len(self.items) <= at < len(self.items):
             empty = "pop from empty list" if self.cls is list else "pop from an empty deque"
@@ -378,13 +381,13 @@ class ListVariable(SequenceVariable):
         self.changed(tx)
         return self.items.pop(at).realize()
 
-    def drop(self, tx, at) -> None:
+    def drop(self, tx: Any, at: Any) -> None:
         self.taken(tx, at)
 
-    def method_popleft(self, tx):
+    def method_popleft(self, tx: Any) -> Variable:
         return self.taken(tx, 0)
 
-    def method_remove(self, tx, value):
+    def method_remove(self, tx: Any, value: Variable) -> Variable:
         found = next((i for i in range(len(self.items)) if tx.same_value(self.at(i), value)), None)
         if found is None:
             text = "list.remove(x): x not in list" if self.cls is list else f"{tx.text(value, repr)} is not in deque"
@@ -392,27 +395,27 @@ class ListVariable(SequenceVariable):
         self.drop(tx, found)
         return tx.constant(None)
 
-    def method_clear(self, tx):
+    def method_clear(self, tx: Any) -> Variable:
         self.assign(tx, [])
         return tx.constant(None)
 
-    def method_reverse(self, tx):
+    def method_reverse(self, tx: Any) -> Variable:
         self.assign(tx, self.items[::-1])
         return tx.constant(None)
 
-    def method_copy(self, tx):
+    def method_copy(self, tx: Any) -> ListVariable:
         made = ListVariable(self.items, cls=self.cls)
         made.maxlen = self.maxlen
         return made
 
-    def method_sort(self, tx, *, key=None, reverse=None):
+    def method_sort(self, tx: Any, *, key: Variable | None = None, reverse: Variable | None = None) -> Variable:
         self.assign(tx, tx.sorted(self.unpack(tx), key, reverse is not None and tx.truth(reverse)))
         return tx.constant(None)
 
-    def fill_later(self, gen):
+    def fill_later(self, gen: Any) -> None:
         gen.call_method(self, "extend", [TupleVariable(self.items)])
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         if self.maxlen is not None:
             gen.load_call(self.cls, [ListVariable(self.items), gen.constant(self.maxlen)])
             return

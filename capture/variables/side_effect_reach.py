@@ -10,6 +10,8 @@ from __future__ import annotations
 import gc
 import types
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 from ..skipfiles import contents, names_of
 from .constant import Cached
@@ -38,13 +40,13 @@ LIBRARIES = (
 )
 
 
-def may_see(fn, args, effects) -> bool:
+def may_see(fn: Any, args: tuple, effects: Any) -> bool:
     """Whether the function, called with these, could come to something that is still to be changed."""
     changed = changed_objects(effects)
     return changed is None or Walk(changed, {key: None for key in effects.globals}).finds([fn, *args])
 
 
-def changed_objects(effects) -> set | None:
+def changed_objects(effects: Any) -> set | None:
     """The ids of the objects that are to be changed; None where one is not known."""
     found = set()
     for kind, key in effects.order:
@@ -75,7 +77,7 @@ class Walk:
             values += below
         return False
 
-    def below(self, value) -> list | None:
+    def below(self, value: Any) -> list | None:
         """What hangs below a value; None: anything."""
         if isinstance(value, types.FunctionType):
             return self.of_function(value)
@@ -96,7 +98,7 @@ class Walk:
             return [value()]
         return [type(value), *gc.get_referents(value)]
 
-    def of_function(self, fn) -> list | None:
+    def of_function(self, fn: Callable) -> list | None:
         if (fn.__module__ or "").split(".")[0] in LIBRARIES:
             return []
         names, home = names_of(fn.__code__), fn.__globals__
@@ -111,7 +113,7 @@ class Walk:
             *vars(fn).values(),
         ]
 
-    def through_modules(self, found: list, names) -> list:
+    def through_modules(self, found: list, names: tuple) -> list:
         """The values among these, and what the names lead to in the modules among them."""
         values, done, modules = [], set(), [v for v in found if isinstance(v, types.ModuleType)]
         while modules:

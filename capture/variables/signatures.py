@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import inspect
 import types
+from typing import Any
 
 from ..breaks import unsupported
 from ..guards.source import Attr, Pinned
+from .base import Variable
 from .builtins import BuiltinVariable, handles
 from .constant import ConstantVariable
 from .dicts import DictVariable
@@ -20,7 +22,7 @@ READ = ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__")
 
 
 @handles(inspect.signature)
-def _signature(tx, obj, /, **options):
+def _signature(tx: Any, obj: Variable, /, **options: Variable) -> Variable:
     asked = obj.function.realize() if isinstance(obj, BoundMethodVariable) else obj
     if isinstance(asked, BuiltinVariable) and asked is obj:
         return tx.fresh(tx.run_variables(inspect.signature, [obj], options))
@@ -31,7 +33,7 @@ def _signature(tx, obj, /, **options):
     return ConstantVariable(tx.run_outside(inspect.signature, fn))
 
 
-def guard_signature(tx, fn, source) -> None:
+def guard_signature(tx: Any, fn: Any, source: Any) -> None:
     """What it depends on stays: of this function, and of those that it wraps."""
     while True:
         for name in (*READ, "__signature__"):
@@ -48,19 +50,19 @@ def guard_signature(tx, fn, source) -> None:
 class ReadOnlyDict(DictVariable):
     """A `mappingproxy`."""
 
-    def python_type(self):
+    def python_type(self) -> type:
         return types.MappingProxyType
 
-    def set_item(self, tx, key, value):
+    def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
         tx.raise_error(TypeError, "'mappingproxy' object does not support item assignment")
 
-    def del_item(self, tx, key):
+    def del_item(self, tx: Any, key: Variable) -> None:
         tx.raise_error(TypeError, "'mappingproxy' object does not support item deletion")
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         if not hasattr(types.MappingProxyType, name):
             tx.raise_error(AttributeError, f"'mappingproxy' object has no attribute {name!r}")
         return super().call_method(tx, name, args, kwargs)
 
-    def reconstruct(self, gen):
+    def reconstruct(self, gen: Any) -> None:
         gen.load_call(types.MappingProxyType, [DictVariable(self.entries.values())])

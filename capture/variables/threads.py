@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import types
+from typing import Any
 
 from ..breaks import unsupported
 from ..guards.source import Attr
@@ -21,7 +22,7 @@ LOCKS = (type(threading.Lock()), type(threading.RLock()))
 METHODS = {"__enter__": "acquire", "acquire": "acquire", "__exit__": "release", "release": "release"}
 
 
-def is_free(lock) -> bool:
+def is_free(lock: Any) -> bool:
     """Guard: this thread would not wait for it."""
     if not lock.acquire(False):
         return False
@@ -29,37 +30,38 @@ def is_free(lock) -> bool:
     return True
 
 
-def is_held(lock) -> bool:
+def is_held(lock: Any) -> bool:
     """Guard: giving it back is no error."""
-    return lock._is_owned() if isinstance(lock, LOCKS[1]) else lock.locked()
+    own: Any = lock
+    return own._is_owned() if isinstance(lock, LOCKS[1]) else lock.locked()
 
 
 class LockVariable(Variable):
     """A Lock or RLock from outside."""
 
-    def __init__(self, value, source):
+    def __init__(self, value: Any, source: Any):
         super().__init__(source)
         self.value, self.taken = value, 0
 
-    def python_type(self):
+    def python_type(self) -> type:
         return type(self.value)
 
-    def describe(self):
+    def describe(self) -> str:
         return type(self.value).__name__
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> ManagerMethod:
         if name in METHODS:
             return ManagerMethod(self, name)
         raise unsupported("call", f"{name} of {self}")
 
-    def call_method(self, tx, name, args, kwargs):
+    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         if name not in METHODS or kwargs or METHODS[name] == "acquire" and args and not waits(args):
             raise unsupported("call", f"{self.describe()}.{name} on {self}")
         if METHODS[name] == "acquire":
             return self.acquire(tx)
         return self.release(tx)
 
-    def acquire(self, tx):
+    def acquire(self, tx: Any) -> Any:
         if not is_free(self.value) or self.taken and isinstance(self.value, LOCKS[0]):
             raise unsupported("call", f"{self.describe()}.acquire on {self}, which is held")
         tx.guard(self.source, "predicate", is_free)
@@ -67,7 +69,7 @@ class LockVariable(Variable):
         self.taken += 1
         return tx.constant(True)
 
-    def release(self, tx):
+    def release(self, tx: Any) -> Any:
         if not self.taken:
             if not is_held(self.value):
                 raise unsupported("call", f"{self.describe()}.release on {self}, which is not held")
@@ -77,16 +79,18 @@ class LockVariable(Variable):
         return tx.constant(None)
 
 
-def waits(args) -> bool:
+def waits(args: Any) -> bool:
     return len(args) == 1 and args[0].is_constant() and args[0].plain() is True
 
 
 class LocalVariable(UserObjectVariable):
     """A `threading.local`: its attributes are those of the thread that runs."""
 
-    has_own_setattr = False
+    @property
+    def has_own_setattr(self) -> bool:
+        return False
 
-    def get_attr(self, tx, name):
+    def get_attr(self, tx: Any, name: str) -> Variable:
         stored = tx.effects.stored(self, name)
         if stored is not None:
             return stored
@@ -94,7 +98,7 @@ class LocalVariable(UserObjectVariable):
         if name == "__dict__" or found is not None and is_data_descriptor(found[1]) and name != "__class__":
             raise unsupported("attribute", f"{name!r} of {self}, which each thread has of its own")
         if name in self.own() and not tx.effects.is_deleted(self, name):
-            return tx.wrap(self.own()[name], Attr(self.source, name))
+            return tx.wrap(self.own()[name], Attr(self.known_source, name))
         if name not in self.own():
             tx.guard(self.source, "predicate", Lacks(name))
         if found is not None:
@@ -104,18 +108,18 @@ class LocalVariable(UserObjectVariable):
         shown = "_thread._local" if self.cls is threading.local else self.cls.__name__
         return tx.raise_error(AttributeError, f"{shown!r} object has no attribute {name!r}")
 
-    def set_attr(self, tx, name, value):
+    def set_attr(self, tx: Any, name: str, value: Variable) -> None:
         found = lookup(self.cls, name)
         if name == "__dict__" or found is not None and is_data_descriptor(found[1]):
             raise unsupported("attribute", f"storing {name!r} of {self}")
         tx.effects.store_attr(self, name, value)
 
-    def del_attr(self, tx, name):
+    def del_attr(self, tx: Any, name: str) -> None:
         if tx.effects.stored(self, name) is None:
             self.get_attr(tx, name)  # raises, or guards that it is there
         tx.effects.delete_attr(self, name)
 
-    def dictionary(self, tx):
+    def dictionary(self, tx: Any) -> Any:
         raise unsupported("attribute", f"the attributes of {self}, which each thread has of its own")
 
 
@@ -125,14 +129,14 @@ class Lacks:
     def __init__(self, name: str):
         self.name = name
 
-    def __call__(self, local):
+    def __call__(self, local: Any) -> bool:
         return self.name not in local.__dict__
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"has no {self.name}"
 
 
-def is_local(cls) -> bool:
+def is_local(cls: Any) -> bool:
     """A class of thread locals that runs nothing of its own when a thread comes to it, or when an attribute is read or stored."""
     return issubclass(cls, threading.local) and not any(
         isinstance(getattr(cls, name, None), types.FunctionType)

@@ -24,18 +24,18 @@ def is_kernel(cls: type) -> bool:
 class KernelVariable(Variable):
     """A kernel; it is the same one whenever the code runs."""
 
-    def __init__(self, value: Any, source=None):
+    def __init__(self, value: Any, source: Any = None):
         super().__init__(source)
         self.value = value
-        self.kernel = value.kernel if isinstance(value, WrappedKernel) else value
+        self.kernel = value.kernel if issubclass(type(value), WrappedKernel) else value
 
-    def python_type(self):
+    def python_type(self) -> type:
         return type(self.value)
 
-    def plain(self):
+    def plain(self) -> Any:
         return self.value
 
-    def get_item(self, tx, key):
+    def get_item(self, tx: Any, key: Variable) -> LaunchVariable:
         return LaunchVariable(self.kernel, key)
 
 
@@ -46,17 +46,17 @@ class LaunchVariable(Variable):
         super().__init__(None)
         self.kernel, self.grid = kernel, grid
 
-    def python_type(self):
+    def python_type(self) -> type:
         return type(launcher().launch)
 
-    def call(self, tx, args, kwargs):
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         if any(isinstance(a, TensorVariable) and a.fake.is_cuda for a in (*args, *kwargs.values())):
             raise unsupported("call", f"a Triton kernel of the program's own ({self.kernel.fn.__name__}) on a GPU")
         launch, kernel = launcher().launch, self.kernel
         grid = self.shape(tx, args, kwargs)
         return tx.fresh(tx.run_variables(lambda *given, **named: launch(kernel, grid, *given, **named), args, kwargs))
 
-    def shape(self, tx, args, kwargs) -> tuple:
+    def shape(self, tx: Any, args: list, kwargs: dict) -> tuple:
         """The grid's numbers; a function of the arguments is called with them by name."""
         grid = self.grid.realize()
         if grid.python_type() not in (tuple, list, int):

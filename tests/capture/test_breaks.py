@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 import flambeau as torch
+from flambeau.capture.frontend import convert_frame
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import Unsupported
 
@@ -434,3 +435,16 @@ def test_one_text_everywhere(capsys):
     assert raised.value.code == told.code == "print" and raised.value.fix == told.fix
     for text in (told.text, told.fix, told.line):
         assert text in str(raised.value) and text in str(told) and text in log
+
+
+def test_a_frame_that_is_traced_too_often_runs_plain_for_a_reason(monkeypatch):
+    monkeypatch.setattr(convert_frame, "MAX_RESTARTS", 1)
+
+    def fn(a):
+        leaf = a.detach().clone().requires_grad_()
+        return leaf * 2, leaf
+
+    with config.patch(strict=True):
+        told = torch.compiler.explain(fn, backend="eager")(X)
+        assert torch.equal(torch.compile(fn, backend="eager")(X)[0], X * 2)
+    assert [b.code for b in told.breaks] == ["resume"] and "took for granted" in told.breaks[0].text

@@ -12,6 +12,7 @@ import operator
 import pytest
 
 import flambeau as torch
+from flambeau.runtime.config import config
 
 from .harness import captured, check  # noqa: F401
 
@@ -878,3 +879,22 @@ def test_inlined_nodes_keep_both_lines():
     backend = check(decorated_function, X)
     functions = [place[3] for place in backend.graphs[0].calls[0].stack]
     assert functions[0] == "decorated_function" and functions[-1] == "decorated"
+
+
+def test_super_before_there_is_a_class():
+    """A metaclass calls a method while its class is made: the error is Python's, none of the compiler's."""
+    told = []
+
+    class Meta(type):
+        def __new__(meta, name, bases, fields):
+            compiled = torch.compile(fields["scale"], backend="eager")
+            with config.patch(strict=True), pytest.raises(RuntimeError, match="empty __class__ cell") as raised:
+                compiled(x())
+            told.append(raised.type)
+            return super().__new__(meta, name, bases, fields)
+
+    class Made(metaclass=Meta):
+        def scale(self):
+            return super().scale() * 2
+
+    assert told == [RuntimeError]

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from flambeau.capture.shapes import symbolic_shapes
-from flambeau.capture.shapes.relations import compile_guard, run_guard
+from flambeau.capture.shapes.expr import const
+from flambeau.capture.shapes.relations import Relation, compile_guard, run_guard
 from flambeau.capture.shapes.symbolic_shapes import ShapeEnv, SymBool, SymFloat, SymInt
 from flambeau.runtime.errors import Unsupported
 
@@ -188,3 +189,10 @@ def test_a_sealed_environment_answers_only_what_is_known():
         with pytest.raises(Unsupported, match="after the guards"):
             bool(n > 5)
     assert n > 5
+
+
+def test_what_is_learned_of_a_size_from_data_gives_it_no_value():
+    env = ShapeEnv()
+    u = env.create_unbacked("nonzero()", "unbacked")
+    env.learn(Relation("==", (u * u).expr, const(16)))  # of a size with a hint the root would be known
+    assert env.symbols["u0"].hint is None and isinstance(u + 1, SymInt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ....eager.compat.pytree import tree_map
 from ....eager.tensor import Tensor
@@ -38,10 +38,10 @@ def _metadata(t: Tensor) -> TensorMetadata:
 class ShapeProp(Interpreter):
     """`ShapeProp(gm).propagate(*inputs)`: `meta["tensor_meta"]` where tensors are, `meta["type"]` everywhere."""
 
-    def __init__(self, gm, fake_mode=None):
+    def __init__(self, gm: Any, fake_mode: Any = None):
         super().__init__(gm)
 
-    def run_node(self, n):
+    def run_node(self, n: Any) -> Any:
         result = super().run_node(n)
         found: list = []
         tree = tree_map(lambda x: (found.append(x), _metadata(x))[1] if isinstance(x, Tensor) else x, result)
@@ -50,5 +50,5 @@ class ShapeProp(Interpreter):
         n.meta["type"] = type(result)
         return result
 
-    def propagate(self, *args):
+    def propagate(self, *args: Any) -> Any:
         return super().run(*args)
