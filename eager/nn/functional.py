@@ -2,6 +2,7 @@
 arguments."""
 
 import warnings
+import typing as _typing
 
 from .. import api, dtypes, overrides
 from . import _reduction as _Reduction  # noqa: F401 (by the name that packages use)
@@ -134,6 +135,11 @@ def _written(input, result, inplace):
 
 
 # -- activations
+
+if _typing.TYPE_CHECKING:  # the names of records that say "F.relu"
+
+    def __getattr__(name: str) -> _typing.Any: ...
+
 
 for _record in _OPS.values():
     globals().update((_name[2:], _maybe_inplace(_record)) for _name in _record.public.split() if _name.startswith("F."))

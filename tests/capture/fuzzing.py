@@ -60,7 +60,7 @@ def seen(value, known=None, causes=()):
 
 
 class TooLong(BaseException):
-    """The calls of a program take more than SECONDS."""
+    """The calls of a program take more than SECONDS of the processor's time (a busy machine is no reason)."""
 
 
 def give_up(*_):
@@ -69,12 +69,12 @@ def give_up(*_):
 
 def outcome(text, wrap, name, calls=len(CALLS), given_by=None, fresh=False):
     """What the calls do, in a fresh world; `fresh`: each compiled anew."""
-    signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(SECONDS)
+    signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
     try:
         return pictures_of(text, wrap, name, calls, given_by, fresh)
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 def pictures_of(text, wrap, name, calls, given_by, fresh):

@@ -30,6 +30,7 @@ WATCHED = tuple(
         "capture/surroundings.py",
         "capture/graph/graph_tracer.py",
         "capture/frontend/trace_context.py",
+        "capture/frontend/trace_state.py",
         "capture/frontend/semantics.py",
         "eager/state.py",
         "eager/amp/autocast_mode.py",
