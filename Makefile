@@ -4,7 +4,7 @@
 # make bench   the table of benchmarks/README.md (against torch where PEER_PYTHON has it)
 # make packages  tests of packages for PyTorch, which are installed into the environment
 # make test-triton  all that Triton kernels are checked by without a GPU: every record, every graph, two chips
-# make lint    style
+# make lint    style and types
 PYTHON ?= python3
 VENV ?= .venv
 PEER_PYTHON ?=
