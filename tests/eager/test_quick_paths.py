@@ -8,7 +8,7 @@ import pytest
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau.eager import _call, dtypes, random
+from flambeau.eager import _call, api, dtypes, random
 from flambeau.eager.ops import fourier, special
 from flambeau.runtime import _native, native, row_kernels
 
@@ -40,7 +40,7 @@ def bits(x):
 
 def named(name):
     """The public function, or the method in place."""
-    return getattr(fb.Tensor if name.endswith("_") else fb, name)
+    return getattr(fb.Tensor if name.endswith("_") else api, name)
 
 
 def same(name, *args, **kw):
