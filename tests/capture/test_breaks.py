@@ -9,6 +9,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.capture.frontend import convert_frame
+from flambeau.runtime import counters
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import Unsupported
 
@@ -446,5 +447,7 @@ def test_a_frame_that_is_traced_too_often_runs_plain_for_a_reason(monkeypatch):
 
     with config.patch(strict=True):
         told = torch.compiler.explain(fn, backend="eager")(X)
+        counters.reset()
         assert torch.equal(torch.compile(fn, backend="eager")(X)[0], X * 2)
+        assert sum(counters.snapshot()["breaks"].values()) == 1
     assert [b.code for b in told.breaks] == ["resume"] and "took for granted" in told.breaks[0].text
