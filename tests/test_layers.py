@@ -216,3 +216,28 @@ def test_python_version_branches_stay_in_one_module():
         text = path.read_text()
         if path != ROOT / "capture" / "bytecode" / "opcodes.py":
             assert "sys.version_info" not in text and "hexversion" not in text, path
+
+
+def test_names_that_are_asked_of_api_are_there():
+    """`api.py` makes its names of declarations, so no checker of types sees one that is not there."""
+    from flambeau.eager import api
+
+    asked = set()
+    for path in (ROOT / "eager").rglob("*.py"):
+        package, tree = path.relative_to(ROOT).parts[:-1], ast.parse(path.read_text())
+        names = set()
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom) or not node.level:
+                continue
+            source = (*package[: len(package) - node.level + 1], *(node.module or "").split("."))
+            if "/".join(filter(None, source)) == "eager":
+                names |= {each.asname or each.name for each in node.names if each.name == "api"}
+            elif "/".join(source) == "eager/api":
+                asked |= {(str(path), node.lineno, each.name) for each in node.names}
+        asked |= {
+            (str(path), node.lineno, node.attr)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names
+        }
+    assert len(asked) > 300
+    assert not [each for each in sorted(asked) if not hasattr(api, each[2])]

@@ -1,6 +1,7 @@
 """Dirichlet(concentration): points of the simplex; Beta is its case of two."""
 
 from .. import api
+from ..frontend.shapes import one_hot
 from . import constraints
 from .distribution import ExponentialFamily
 from .gamma import standard_gamma
@@ -40,7 +41,7 @@ class Dirichlet(ExponentialFamily):
         m = (self.concentration - 1).clamp(min=0.0)
         mode = m / m.sum(-1, True)
         flat = (self.concentration < 1).all(-1, keepdim=True)
-        top = api.one_hot(mode.argmax(-1), self.concentration.shape[-1]).to(mode)
+        top = one_hot(mode.argmax(-1), self.concentration.shape[-1]).to(mode)
         return api.where(flat, top, mode)
 
     @property

@@ -1,6 +1,7 @@
 """Categorical with one-hot events; the second form passes gradients straight to the probabilities."""
 
 from .. import api
+from ..frontend.shapes import one_hot
 from ..sizes import Size
 from . import constraints
 from .categorical import Categorical
@@ -34,7 +35,7 @@ class OneHotCategorical(Distribution):
         return ()
 
     def _fl_one_hot(self, index):
-        return api.one_hot(index, self._event_shape[0]).to(self._param.dtype)
+        return one_hot(index, self._event_shape[0]).to(self._param.dtype)
 
     def sample(self, sample_shape=Size()):
         return self._fl_one_hot(self._categorical.sample(Size(sample_shape)))

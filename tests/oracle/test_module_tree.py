@@ -41,7 +41,9 @@ print(json.dumps([refused, lacking, counts]))
 def maker():
     spec = importlib.util.spec_from_file_location("make_absent", DOCS / "make_absent.py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOCS))  # it imports what stands beside it
+        spec.loader.exec_module(module)
     return module
 
 

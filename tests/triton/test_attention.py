@@ -81,7 +81,7 @@ def test_a_mask_of_dropout_that_others_read_lies_in_memory(programs):
 
     def f(q, k, v):
         out, _, keep = OPS["attention"](q, k, v, None, 0.4, False, 0.3)
-        return out * keep.sum()
+        return out * (keep.sum() * 0.01)
 
     for a, b in zip(results(flambeau.compile(f, backend="triton"), (q, k, v)), results(f, (q, k, v))):
         near(a, b, "value", strided=False)
