@@ -887,14 +887,14 @@ def test_super_before_there_is_a_class():
 
     class Meta(type):
         def __new__(meta, name, bases, fields):
-            compiled = torch.compile(fields["scale"], backend="eager")
-            with config.patch(strict=True), pytest.raises(RuntimeError, match="empty __class__ cell") as raised:
-                compiled(x())
-            told.append(raised.type)
+            for scale in (fields["scale"], torch.compile(fields["scale"], backend="eager")):
+                with config.patch(strict=True), pytest.raises((RuntimeError, NameError), match="__class__") as raised:
+                    scale(x())  # (RuntimeError on 3.11, NameError later)
+                told.append((raised.type, str(raised.value)))
             return super().__new__(meta, name, bases, fields)
 
     class Made(metaclass=Meta):
         def scale(self):
             return super().scale() * 2
 
-    assert told == [RuntimeError]
+    assert len(told) == 2 and told[0] == told[1]
