@@ -93,6 +93,7 @@ def test_integers_beyond_64_bits(dtype):
         lambda n: x.clamp(max=n),
         lambda n: torch.full_like(x, n) if dtype is not SINGLE else x + n,
         lambda n: x.copysign(n),
+        lambda n: torch.searchsorted(x, n),
     ):
         with pytest.raises((OverflowError, RuntimeError), match="too big|negative int|without overflow"):
             f(2**64)

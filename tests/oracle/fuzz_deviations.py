@@ -42,7 +42,10 @@ POLES = r"acosh|logit|digamma|psi|float_power|fmod|copysign|div|entr|i1|erfcx|nd
 
 # (name of the function, what the difference says) -> why
 SINGLE = {
-    (r"F\.gelu", r"values \(NaN, infinity\)"): "PyTorch's vector kernel gives NaN for gelu(inf), its scalar kernel inf",
+    (
+        r"F\.gelu",
+        r"values \((NaN, infinity|NaN of torch)\)",
+    ): "PyTorch's vector kernel gives NaN for gelu(inf), its scalar kernel inf",
     (r"F\.batch_norm|F\.instance_norm", r"version: "): "running statistics count a version when they change",
     (r"^torch\.(var|std) ", r"unbiased="): "unbiased= goes with every other argument, also as 0 and 1",
     (r"logical_", r"gradient|requires_grad"): "truth has no gradient, also in place (PyTorch passes the old one on)",
