@@ -56,12 +56,16 @@ test-triton: $(STAMP)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check "triton>=3.6"
 	TRITON_TESTS=all $(VENV)/bin/python -m pytest tests/triton -n 2
 
-lint: $(STAMP)
+lint: style types
+
+style: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check --quiet .
+
+types: $(STAMP)
 	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python
 
 clean:
 	rm -rf $(VENV) build demo-out *.egg-info runtime/*.so eager/*.so capture/*.so
 
-.PHONY: install demo test quick bench install-packages packages test-triton lint clean
+.PHONY: install demo test quick bench install-packages packages test-triton lint style types clean

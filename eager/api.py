@@ -52,8 +52,8 @@ from .op.promote import promote_types, result_type as _result_type
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .sizes import Size
 from .frontend import elementwise, foreach, indexing, legacy, products, public, quantized, reductions, sampling, shapes
-from .frontend import complex_numbers, composition, convolution, creation, interop, linalg, random, recurrent  # noqa: F401 (they declare names)
-from .frontend import resize, special, statistics, vision  # noqa: F401 (these, too)
+from .frontend import complex_numbers, composition, convolution, creation, interop, linalg  # noqa: F401 (they declare names)
+from .frontend import random, recurrent, resize, special, statistics, vision  # noqa: F401 (these, too)
 from .frontend.argument_aliases import also_named
 from .frontend.arguments import numpy_names, takes_dim, written
 from .tensor import DATA, Tensor, install_methods

@@ -14,7 +14,7 @@ import numpy as np
 
 from .tensor import Tensor
 
-NUMPY = re.compile(
+NUMPY = (  # (patterns are compiled when a call has failed)
     r"ufunc '|broadcast together with (remapped )?shapes [(]|could not be broadcast (from |to )|not broadcastable|"
     r"cannot reshape array|numpy boolean|"
     r"incompatible with shape of requested array|negative dimensions are not allowed|broadcast shape must be|"
@@ -22,9 +22,9 @@ NUMPY = re.compile(
     r"operand requires|input operand|same-kind casting|for axis \d|object arrays|array with a sequence|"
     r"need at least one array|all the input array|don't match array|must be non-negative, got -|scalar arrays can be converted"
 )
-KINDS = re.compile("not supported for the input types|numpy boolean|did not contain a loop")
+KINDS = "not supported for the input types|numpy boolean|did not contain a loop"
 NUMBERS = ("__index__", "__int__", "__float__")
-CONVERSIONS = re.compile(
+CONVERSIONS = (
     r"invalid literal for int|could not convert string to float|not supported between instances of|"
     r"object cannot be interpreted as an integer|^an integer is required|unsupported operand type|"
     r"bad operand type|must be real number|has no len|object is not (iterable|subscriptable)|"
@@ -91,14 +91,14 @@ def answer(function, args, kwargs, error):
         return nameless(function, error)
     if isinstance(error, MemoryError):
         return RuntimeError(f"{name_of(function)}(): not enough memory for the result. {error}".rstrip())
-    if isinstance(error, np.exceptions.AxisError) or NUMPY.search(str(error)):
+    if isinstance(error, np.exceptions.AxisError) or re.search(NUMPY, str(error)):
         found = odd(args, kwargs, function)
         if found or args and args[0] is None:
             return wrong_kind(function, *(found or next(named(args, kwargs, function))), False)
-        if KINDS.search(str(error)):
+        if re.search(KINDS, str(error)):
             return NotImplementedError(f"{name_of(function)}(): not implemented for {described(args, kwargs)}")
         return RuntimeError(f"{name_of(function)}(): cannot be computed for {described(args, kwargs)}")
-    if isinstance(error, (TypeError, ValueError)) and CONVERSIONS.search(str(error)):
+    if isinstance(error, (TypeError, ValueError)) and re.search(CONVERSIONS, str(error)):
         found = odd(args, kwargs, function)
         return found and wrong_kind(function, *found, False)
     return None

@@ -159,7 +159,7 @@ struct HalfRun {
     const float* same() const { return single ? &one : nullptr; }
     float operator[](npy_intp i) const { return single ? one : widen(at[i]); }
 };
-// (Floats come as one for all only: programs.py.)
+// (Floats come as one for all only: ufunc_program.py.)
 #define FB_HALF_LOOP(name, value) \
     FB_HALF_PAIR(name, value) \
     template <class A, class B> void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \

@@ -1,6 +1,6 @@
 // Pointwise maps: a formula as a program of numpy's inner loops, run block by block over operands of any strides.
 //
-// `Map` is the call path of one record. A call's operand types select a plan (made once by programs.py); the plan's
+// `Map` is the call path of one record. A call's operand types select a plan (made once by ufunc_program.py); the plan's
 // steps run over blocks that stay in the cache, on the pool when there is enough to do. Values are numpy's, because the
 // loops are. The output's strides follow the first operand that orders the dimensions, as meta.py says.
 #include "call.h"

@@ -459,7 +459,7 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
             "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
         )
     edges = sorted_sequence if sorter is None else sorted_sequence.gather(-1, sorter)
-    if type(input) is int:
+    if not isinstance(input, Tensor):
         dtypes.of_number(input)  # (refuses one that no type holds)
     x = input if isinstance(input, Tensor) else edges.new_tensor(input)
     if edges.ndim != 1 and (edges.ndim != x.ndim or edges.shape[:-1] != x.shape[:-1]):

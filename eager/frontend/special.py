@@ -29,15 +29,20 @@ def _floating(x):
 
 
 def _operands(x, y):
-    """Both as tensors, at least one of them floating; a number that no type holds is refused."""
-    for number in (x, y):
-        if type(number) is int:
-            dtypes.of_number(number)
+    """Both as tensors, at least one of them floating."""
     if not isinstance(x, Tensor):
-        x = y.new_tensor(x, dtype=None if isinstance(x, int) else _floating(y).dtype)
+        x = _beside(y, x)
     if not isinstance(y, Tensor):
-        y = x.new_tensor(y, dtype=None if isinstance(y, int) else _floating(x).dtype)
+        y = _beside(x, y)
     return x, y
+
+
+def _beside(tensor, number):
+    """A number as an operand beside a tensor; OverflowError for one that no type of whole numbers holds."""
+    if not isinstance(number, int):
+        return tensor.new_tensor(number, dtype=_floating(tensor).dtype)
+    dtypes.of_number(number)
+    return tensor.new_tensor(number)
 
 
 @public.both

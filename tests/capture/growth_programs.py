@@ -260,8 +260,8 @@ class Program:
         for _ in range(rng.randint(1, 5)):
             self.lines += [line.strip() for line in self.statement().split("\n")]
         self.only_growth &= not self.asks()
-        # two questions of i, and counters that they set back to 0 and 1: each of these has code of its own, rightly
-        self.bounded &= sum(line.count("if i ") for line in self.lines) < 2
+        # two counters that i sets back to 0 and 1 at different steps: each of these values has code of its own, rightly
+        self.bounded &= not {line for line in FALLING if " if i " in line} <= set(self.lines)
         if self.alias:
             self.kinds[1] = self.kinds[0]
             self.starts[1] = self.names[0]

@@ -109,7 +109,7 @@ def penalty(x):
     """The gradient penalty of a critic."""
     mixed = (x * 0.5).detach().requires_grad_(True)
     (slope,) = torch.autograd.grad(NET(mixed).sum(), mixed, create_graph=True)
-    return ((slope.norm(2, 1) - 1) ** 2).mean()
+    return ((slope.double().norm(2, 1) - 1) ** 2).mean()  # (a small call adds up in double, the graph's op in the type)
 
 
 def residual(x):

@@ -1,46 +1,252 @@
-"""runtime/csrc/formulas.h is what the records' formulas give, and a map of it gives what the formula gives."""
+"""The formulas of generated code against doubles, over all exponents, in each instruction set; special functions as calls of the
+runtime's kernels; random words shared by what takes them; orders of loops that a few small arrays must not decide."""
 
 import numpy as np
 import pytest
 
-import flambeau as torch
-from flambeau.eager.op.op import OPS
-from flambeau.inductor.tools import formulas
+import flambeau as fb
+from flambeau import compiler
+from flambeau.runtime import counters, native, toolchain
+from flambeau.runtime.config import config
 
-FAST = formulas.fast_records()
+EDGES = [
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    -1e-45,
+    1e-40,
+    1.1754944e-38,
+    3.4028235e38,
+    -3.4028235e38,
+    1,
+    -1,
+    0.5,
+    2,
+    -2,
+    0.99999994,
+    1.0000001,
+    1e-7,
+    -1e-7,
+    9.1,
+    -9.1,
+    88.8,
+    -103.9,
+    128,
+    -150,
+]
+# function, ulp (of the least exact instruction set), only numbers above
+ONES = {
+    "log": (0.95, 0.0),
+    "log2": (1.5, 0.0),
+    "log1p": (1.35, -1.0),
+    "tanh": (2.6, None),
+    "exp": (1.1, None),
+    "expm1": (1.8, None),
+    "exp2": (0.51, None),
+}
 
 
-def test_the_file_is_up_to_date():
-    assert formulas.text() == formulas.PATH.read_text(), "run python -m flambeau.inductor.tools.formulas"
+@pytest.fixture(autouse=True)
+def fresh():
+    compiler.reset()
 
 
-def test_records_that_are_asked_for():
-    assert {"relu", "silu", "silu_backward", "gelu", "hardswish", "bent_square"} <= {op.name for op in FAST}
+def numbers(above):
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, 2**32, 200_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    parts = [drawn, rng.standard_normal(100_000), 1 + rng.standard_normal(50_000) * 0.02, rng.uniform(-150, 150, 50_000), EDGES]
+    x = np.concatenate([p.astype(np.float32) for p in map(np.asarray, parts)])
+    return x if above is None else np.concatenate([x[x > above], np.float32(EDGES)])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
-@pytest.mark.parametrize("name", [op.name for op in FAST])
-def test_a_map_gives_what_numpy_gives(name, dtype):
-    op = OPS[name]
-    tensors = sum(p.is_tensor for p in op.params)
-    reals = tuple(0.25 + k for k in range(len(op.params) - tensors))
-    x = np.concatenate([np.linspace(-9, 9, 1001), [0.0, -0.0, np.inf, -np.inf, np.nan, 0.25, -0.25]])
-    arrays = [torch.tensor(x, dtype=getattr(torch, dtype)), torch.tensor(x[::-1].copy(), dtype=getattr(torch, dtype))][:tensors]
-    made = op.kernels["native"](*(a._array for a in arrays), *reals)
-    if dtype == "float64" and not formulas.in_double(op):
-        assert made is NotImplemented
-        return
+def ulps(got, exact):
+    """The greatest distance, in units of the last place of the exact number as a float; what is no number must be the same."""
     with np.errstate(all="ignore"):
-        want = op(*(a.double() for a in arrays), *reals)
-    tolerance = {"float32": 5e-6, "float64": 1e-14, "bfloat16": 1e-2, "float16": 1e-3}[dtype]
-    np.testing.assert_allclose(np.asarray(made, np.float64), want._array, rtol=tolerance, atol=tolerance)
+        wanted = exact.astype(np.float32)
+    finite = np.isfinite(wanted) & np.isfinite(got)
+    assert np.array_equal(got[~finite], wanted[~finite], equal_nan=True)
+    return (abs(got[finite].astype(np.float64) - exact[finite].astype(np.float64)) / np.spacing(abs(wanted[finite]))).max()
 
 
-def test_other_operands_go_to_numpy():
-    silu, square = OPS["silu"].kernels["native"], OPS["bent_square"].kernels["native"]
-    x = np.ones((4, 4), np.float32)
-    assert silu(x.T[:2]) is NotImplemented and silu(x[:0]) is NotImplemented and silu(x.astype(np.int64)) is NotImplemented
+@pytest.mark.parametrize("isa", toolchain.ISA_FLAGS)
+@pytest.mark.parametrize("name", ONES)
+def test_functions_of_one_number(name, isa):
+    if isa not in native.isas():
+        pytest.skip(f"this processor cannot run {isa} code")
+    bound, above = ONES[name]
+    x = numbers(above)
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(x.astype(np.float64))
+    with config.patch(isa=isa):
+        got = fb.compile(getattr(fb, name))(fb.from_numpy(x)).numpy()
+    assert ulps(got, exact) <= bound
+    odd = name in ("log1p", "tanh", "expm1")
+    assert not odd or np.array_equal(np.signbit(got[x == 0]), np.signbit(x[x == 0]))
+
+
+def test_powers():
+    rng = np.random.default_rng(1)
+    bases = np.concatenate(
+        [abs(rng.standard_normal(100_000)), 1 + rng.standard_normal(50_000) * 1e-3, 2.0 ** rng.uniform(-149, 127, 100_000)]
+    ).astype(np.float32)
+    exponents = (rng.standard_normal(bases.size) * rng.choice([1, 30, 3000], bases.size)).astype(np.float32)
+    compiled = fb.compile(fb.pow)
+    with np.errstate(all="ignore"):
+        exact = np.power(bases.astype(np.longdouble), exponents.astype(np.longdouble))
+        assert ulps(compiled(fb.from_numpy(bases), fb.from_numpy(exponents)).numpy(), exact) <= 0.53
+        x, y = (a.ravel() for a in np.meshgrid(np.float32(EDGES), np.float32([*EDGES, 3, -3, 149, 1e10, 3e38, -0.25])))
+        wanted = np.power(x, y)
+    for size in (1, 5, 16, 100, x.size):  # with lanes that hold no number
+        got = compiled(fb.from_numpy(x[-size:].copy()), fb.from_numpy(y[-size:].copy())).numpy()
+        assert np.allclose(got, wanted[-size:], rtol=2e-7, atol=0, equal_nan=True)
+        assert np.array_equal(np.signbit(got[got == 0]), np.signbit(wanted[-size:][got == 0]))
+
+
+NARROW = (fb.int8, fb.uint8, fb.int16, fb.bool, fb.bfloat16, fb.float16, fb.float32, fb.int32, fb.int64, fb.float64)
+
+
+@pytest.mark.parametrize("size", (1, 7, 15, 16, 17, 100))
+def test_conversions_between_widths(size):
+    x = fb.arange(-size, size, 2)[:size]
+    f = lambda x: [x.to(a).to(b) for a in NARROW for b in NARROW]
+    for got, wanted in zip(fb.compile(f)(x), f(x), strict=True):
+        assert got.dtype == wanted.dtype and fb.equal(got, wanted)
+
+
+@pytest.mark.parametrize(
+    "name",
+    (
+        "lgamma",
+        "digamma",
+        "i0",
+        "special.i0e",
+        "special.i1",
+        "special.i1e",
+        "special.erfcx",
+        "special.ndtri",
+        "special.ndtr",
+        "special.log_ndtr",
+    ),
+)
+@pytest.mark.parametrize("shape", ((), (3,), (5, 7), (40, 33)))
+def test_special_functions_need_no_eager_call(name, shape):
+    function = getattr(fb.special, name.removeprefix("special.")) if "." in name else getattr(fb, name)
+    x = (fb.rand(shape) * 0.98 + 0.01).requires_grad_()
+    before = dict(counters.snapshot()["fallbacks"])
+    out = fb.compile(function)(x)
+    assert fb.allclose(out, function(x), rtol=2e-6, atol=1e-6)
+    ours, plain = (fb.autograd.grad(f(x).sum(), x)[0] for f in (fb.compile(function), function))
+    assert fb.allclose(ours, plain, rtol=2e-5, atol=2e-6)
+    assert dict(counters.snapshot()["fallbacks"]) == before
+
+
+@pytest.mark.parametrize("n", (1, 2, 3, 5))
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64), ids=lambda dtype: dtype.name)
+def test_derivatives_of_digamma_far_below_zero(n, dtype):
+    """By the recurrence, from a positive number; the number itself, its poles and its ends, eagerly and compiled."""
+    x = fb.tensor([-0.5, -2.25, -10.75, -30.25, -200.5, 0.25, 40.5], dtype=dtype)
+    steps = [int(np.ceil(max(0.0, -v))) + 1 for v in x.tolist()]
+    sign = (-1.0) ** (n + 1)
+    factorial = float(np.prod(np.arange(1, n + 1)))
+    wanted = [
+        fb.polygamma(n, fb.tensor(v + m, dtype=fb.float64)).item() + sign * factorial * sum((v + k) ** -(n + 1) for k in range(m))
+        for v, m in zip(x.double().tolist(), steps)
+    ]
+    tolerance = 1e-5 if dtype is fb.float32 else 1e-9
+    for f in (lambda x: fb.polygamma(n, x), fb.compile(lambda x: fb.polygamma(n, x))):
+        assert np.allclose(f(x).double().numpy(), wanted, rtol=tolerance)
+        ends = f(fb.tensor([np.inf, np.nan, 0.0, -3.0], dtype=dtype)).tolist()
+        assert ends[0] == 0 and np.isnan(ends[1]) and ends[2] == ends[3] == sign * np.inf
+
+
+def test_draws_of_a_recorded_call_are_eagers():
+    def f(x):
+        return fb.nn.functional.dropout(x, 0.4) * fb.rand_like(x) + fb.randn_like(x)
+
+    compiled, x = fb.compile(f), fb.randn(9, 13).requires_grad_()
+    for seed in range(4):
+        results = []
+        for g in (f, compiled):
+            fb.manual_seed(seed)
+            out = g(x)
+            (first,) = fb.autograd.grad((out * out).sum(), x, create_graph=True)
+            (second,) = fb.autograd.grad(first.sum(), x)
+            (plain,) = fb.autograd.grad(g(x).sum(), x)
+            results.append((out, first, second, plain, fb.rand(3)))
+        assert all(fb.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(*results))
+
+
+def test_a_call_that_fails_gives_its_draws_back():
+    def f(x, at):
+        return fb.nn.functional.dropout(x, 0.5)[at]
+
+    compiled, x = fb.compile(f), fb.randn(9, 4).requires_grad_()
+    for _ in range(3):
+        compiled(x, fb.tensor([1, 2])).sum().backward()
+    after = []
+    for g in (f, compiled):
+        fb.manual_seed(3)
+        with pytest.raises(IndexError):
+            g(x, fb.tensor([1, 200]))
+        after.append(fb.rand(3))
+    assert fb.equal(*after)
+
+
+def code(folder, f, *args):
+    """(what the compiled function gives, its generated C++)"""
+    with config.patch(dump=str(folder)):
+        made = fb.compile(f)(*args)
+    (text,) = [path.read_text() for path in folder.rglob("kernels.cpp")]
+    return made, text
+
+
+def test_one_counter_gives_its_words_once(tmp_path):
+    _, text = code(tmp_path, lambda x: fb.randn_like(x) * x, fb.randn(70))
+    assert text.count("philox_words(") == 1 and "to_f((vi)(" in text
+
+
+def test_rows_own_numbers_do_not_turn_a_sum_over_columns(tmp_path):
+    """The sum down the columns of two matrices, with two numbers of each row: the matrices lie along the columns."""
+    f = lambda g, x, mean, scale: (g * (x - mean) * scale).sum(0)
+    args = fb.randn(300, 64), fb.randn(300, 64), fb.randn(300, 1), fb.rand(300, 1)
+    made, text = code(tmp_path, f, *args)
+    assert fb.allclose(made, f(*args), rtol=1e-4, atol=1e-4)
+    assert "gather(" not in text and "each_column(" in text
+
+
+def test_what_a_row_of_parameters_gives_is_computed_once(tmp_path):
+    f = lambda x, mean, var: (x - mean) * fb.rsqrt(var + 1e-5)
+    args = fb.randn(500, 39), fb.randn(39), fb.rand(39)
+    made, text = code(tmp_path, f, *args)
+    assert fb.allclose(made, f(*args))
+    assert "table" in text
+    var = fb.rand(39)
+
+    def grows(x, var):  # an array that the kernel writes is no table
+        var.add_(1.0)
+        return x * fb.rsqrt(var)
+
+    ours, plain = var.clone(), var.clone()
+    assert fb.allclose(fb.compile(grows)(args[0], ours), grows(args[0], plain)) and fb.equal(ours, plain)
+
+
+@pytest.mark.parametrize("dilation", (1, 2))
+def test_windows_of_nothing_but_minus_infinity(dilation):
+    """Gradients go where eager's kernels send them, also from the loop form."""
+
+    def f(x):
+        return fb.nn.functional.max_pool2d(x, 2, 2, 1, dilation, False, True)
+
+    found = []
+    for g in (f, fb.compile(f, backend="loops"), fb.compile(f)):
+        x = fb.full((1, 2, 4, 4), -fb.inf).requires_grad_()
+        values, places = g(x)
+        values.sum().backward()
+        found.append((places, x.grad))
     assert (
-        square(x, x[:2], 1.0, 0.5, 1.0, 1.0) is NotImplemented
-        and square(x, x.astype(np.float64), 1.0, 0.5, 1.0, 1.0) is NotImplemented
+        all((a == b).all() for other in found[1:] for a, b in zip(found[0], other))
+        and found[0][1].sum() == 2 * values[0, 0].numel()
     )

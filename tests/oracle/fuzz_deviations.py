@@ -17,7 +17,6 @@ REFUSED = {
     r"not differentiable with respect to argument|gradient does not raise.*input tensors must have the same dtype": "PyTorch has no derivative there, or fails inside it",
     r"returned an invalid gradient|grad_input must be contiguous|gradient does not raise, torch .*shape '\[0\]' is invalid": "PyTorch's gradient fails (sources larger than their index, transposed images, a bias without weight)",
     r"INTERNAL ASSERT FAILED": "an error of PyTorch's own",
-    r"gradient does not raise.*(doesn't match the broadcast shape|more than one element of the written-to tensor)": "PyTorch's gradient writes what is broadcast into what is not: clamp by larger bounds, index_fill_ of an expanded tensor at no index",
     r"must be Tensor, not (int|float|bool)": "a number is as good as a 0-dim tensor",
 }
 OUT = (
@@ -42,6 +41,14 @@ POLES = r"acosh|logit|digamma|psi|float_power|fmod|copysign|div|entr|i1|erfcx|nd
 
 # (name of the function, what the difference says) -> why
 SINGLE = {
+    (
+        r"^torch\.(clamp|clip) ",
+        r"error: gradient does not raise.*doesn't match the broadcast shape",
+    ): "PyTorch's gradient writes the part of a bound that is larger than the tensor into the smaller one",
+    (
+        r"^torch\.index_fill .*shape=\(0,",
+        r"error: gradient does not raise.*more than one element of the written-to tensor",
+    ): "at no index PyTorch's gradient writes into what is expanded",
     (
         r"F\.gelu",
         r"values \((NaN, infinity|NaN of torch)\)",

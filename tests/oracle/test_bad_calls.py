@@ -25,7 +25,7 @@ from .test_fuzz import forms
 COUNT = int(os.environ.get("BAD_CALLS", 1000))
 SEED = int(os.environ.get("BAD_CALLS_SEED", 0)) * 10**6
 FOREIGN = (AttributeError, KeyError, AssertionError, UnboundLocalError, NameError, StopIteration, MemoryError)
-WORDS = re.compile(NUMPY.pattern + r"|numpy\.|ndarray")
+WORDS = re.compile(NUMPY + r"|numpy\.|ndarray")
 REFUSED = re.compile("without overflow|int too big to convert|is out of bounds for")
 NAMES = list(TABLE)
 AVAILABLE = {name: forms(entry.call) for name, entry in TABLE.items()}
