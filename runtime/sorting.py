@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .kernel_calls import TYPES, Job
+from .kernel_calls import TYPES, Job, product, rows_of
 from .kernels import WHOLE, empty, grain_of, plain, run, run_sized
 from .copy_gather import contiguous_copy
 
@@ -120,3 +120,14 @@ def topk_calls(c, values, places, x, k, dim, largest):
         return None
     x, n = c.rows(x), x.shape[-1]
     return (Job("topk_rows", TYPES[x.dtype.name], units, n * 4, (values, x, places), (n, k, int(largest))),)
+
+
+def edges_below_calls(c, out, edges, x):
+    """`edges_below` as a call of compiled code."""
+    n, count = edges.shape[-1], x.shape[-1]
+    if edges.dtype != x.dtype or x.dtype.name not in TYPES or x.dtype.itemsize < 4 or edges.shape[:-1] != x.shape[:-1]:
+        return None
+    if c.is_empty(x) or c.is_empty(edges):
+        return None
+    arrays = (out, *rows_of(c, edges, x))
+    return (Job("edges_below", TYPES[x.dtype.name], product(x.shape[:-1]), count * 8, arrays, (n, count)),)

@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ...eager import dtypes, random, sizes
 from ...eager.dispatch import state
-from ...eager.op.op import Op, find
+from ...eager._call import fresh_view
+from ...eager.op.op import Kind, Op, find
 from ...eager.state import recording
-from ...eager.tensor import Tensor
+from ...eager.tensor import INFERENCE, Tensor
 from ...runtime.dataclass import data
 from ...runtime.errors import CheckFailed, InternalError
 from ..shapes import expr as E
@@ -702,10 +703,19 @@ class Interpreter:
 
     def call(self, node: Node, args: tuple) -> Any:
         if node.draw is None and (node.grad or not state.grad):
-            return node.target(*args)
-        draw = None if node.draw is None else (self.seed, self.base + node.draw)
-        with marks(node.grad, draw):
-            return node.target(*args)
+            value = node.target(*args)
+        else:
+            draw = None if node.draw is None else (self.seed, self.base + node.draw)
+            with marks(node.grad, draw):
+                value = node.target(*args)
+        if node.is_op and node.target.kind is Kind.VIEW and is_no_view(node.value):
+            value._view = fresh_view()
+        return value
+
+
+def is_no_view(value: Any) -> bool:
+    """Whether a view op gave a tensor like any other: a view of a copy that nobody else has (`reshape`)."""
+    return isinstance(value, Tensor) and (value._view is None or value._view is INFERENCE)
 
 
 def _last_uses(graph: Graph) -> dict[Node, list[Node]]:

@@ -646,6 +646,25 @@ def _numpy_index(x, indices, dims):
     return tuple(where.get(d, slice(None)) for d in range(max(dims) + 1))
 
 
+def _linear(x, where):
+    """(x with its indexed leading dims as one, the one index into it) of indices within range, or None where numpy shall look."""
+    if any(type(index) is slice or index.dtype != np.int64 for index in where) or not x.flags.c_contiguous:
+        return None
+    linear = None
+    for extent, index in zip(x.shape, where):
+        if copy_gather.out_of_range(index, extent):
+            index = np.where(index < 0, index + extent, index)
+        linear = index if linear is None else linear * extent + index
+    return x.reshape(-1, *x.shape[len(where) :]), np.ascontiguousarray(linear)
+
+
+def _taken(x, where):
+    """x[where] of two and more indices, natively where it pays."""
+    found = _linear(x, where) if len(where) > 1 and where[-1].size >= copy_gather.SMALL else None
+    rows = NotImplemented if found is None else copy_gather.take_rows(*found)
+    return x[where] if rows is NotImplemented else rows[0]
+
+
 @indexed(meta=indexed_sizes, promote="keep", exclude=("indices",), refuses=True)
 def index(s, i, x, indices: tensors, dims: static):
     """x[..., indices, ...]: integer tensors (broadcast together) at `dims`, everything at the other dims."""
@@ -656,7 +675,7 @@ def index(s, i, x, indices: tensors, dims: static):
 def _(x, indices, dims):
     """(Where no element is asked for, no index is looked at.)"""
     sizes = indexed_sizes(x, indices, dims)
-    return x[_numpy_index(x, indices, dims)] if 0 not in sizes else np.empty(sizes, x.dtype)
+    return _taken(x, _numpy_index(x, indices, dims)) if 0 not in sizes else np.empty(sizes, x.dtype)
 
 
 @index.grad("x")
@@ -676,12 +695,15 @@ def _(make):
     ]
 
 
-def _added(x, index, values) -> bool:
-    """x[index] += values with duplicates added up, natively; negative indices count from the end."""
-    if copy_gather.out_of_range(index, x.shape[0]):
-        index = np.where(index < 0, index + x.shape[0], index)
-    index = index.reshape(-1)
-    return added_rows(x, 0, index, np.ascontiguousarray(values).reshape(index.size, *x.shape[1:]))
+def _added(x, where, values) -> bool:
+    """x[where] += values with duplicates added up, natively; negative indices count from the end."""
+    found = _linear(x, where)
+    if found is None:
+        return False
+    rows, index = found
+    if values.shape != index.shape + rows.shape[1:]:
+        return False
+    return added_rows(rows, 0, index.reshape(-1), np.ascontiguousarray(values).reshape(index.size, *rows.shape[1:]))
 
 
 def _index_put(name, mode, kernel):
@@ -709,7 +731,7 @@ def _index_put(name, mode, kernel):
         if 0 in indexed_sizes(x, indices, dims):
             return
         where = _numpy_index(x, indices, dims)
-        if mode == "set" or dims != (0,) or values.shape != indices[0].shape + x.shape[1:] or not _added(x, indices[0], values):
+        if mode == "set" or not _added(x, where, values):
             kernel(x, where, values)
 
     @record.grad("values")

@@ -154,6 +154,11 @@ def _(edges, u):
     return np.stack(rows).reshape(u.shape).astype(np.int64, copy=False)
 
 
+@edges_below.calls
+def _(c, outs, edges, u):
+    return sorting.edges_below_calls(c, outs[0], edges, u)
+
+
 edges_below.samples(lambda make: [(make(2, 5).sort().values, make(2, 3)), (make(4).sort().values, make(6))])
 
 

@@ -15,6 +15,7 @@ from .reductions import REDUCERS, Reducer
 from .cpp_text import cpp
 
 STREAM_FROM = 24_000_000  # bytes that a kernel moves: below, the next kernel finds the result in the last cache
+LINE = 64  # bytes
 COPY_TO = 64_000_000  # bytes up to which copies are left to the C library: its stores stay in the caches
 AHEAD_FROM = 4_000_000  # below, rows are in cache anyway
 MOST_AHEAD = 4  # rows of as many arrays are asked for
@@ -42,8 +43,22 @@ def streamed(kernel: LoopKernel) -> tuple[frozenset[str], str]:
         return frozenset(), ""
     read = {b.name for b in reads(kernel)}
     summed = {s.buffer.name for _, s in kernel.sums()}
-    names = frozenset(b.name for b in writes(kernel) if b.name not in read and b.name not in summed)
-    return names, f"{cpp(total)} >= {STREAM_FROM}" if isinstance(total, Expr) and names else ""
+    rows = {b.name: row_bytes(kernel, b) for b in writes(kernel) if b.name not in read and b.name not in summed}
+    names = frozenset(name for name, row in rows.items() if isinstance(row, Expr) or row % LINE == 0)
+    unknown = sorted({f"{cpp(rows[name])} % {LINE} == 0" for name in names if isinstance(rows[name], Expr)})
+    if isinstance(total, Expr):
+        unknown.insert(0, f"{cpp(total)} >= {STREAM_FROM}")
+    return names, " && ".join(unknown) if names else ""
+
+
+def row_bytes(kernel: LoopKernel, buffer: Buffer) -> ExprLike:
+    """Bytes between the rows that a kernel writes; 0 where it walks over all in one. Rows that do not begin on a line have lines
+    that are half streamed, which costs twice the time of lines that are not."""
+    axes = next((step.axes for step in kernel.steps if any(s.buffer.name == buffer.name for s in step.stores)), ())
+    lanes = kernel.outer[-1:] if kernel.vector == "outer" else axes[-1:]
+    if not kernel.outer[len(lanes) if kernel.vector == "outer" else 0 :] and len(axes) < 2 or not lanes:
+        return 0
+    return plain(lanes[0].extent * buffer.dtype.itemsize)
 
 
 @data

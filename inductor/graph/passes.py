@@ -23,7 +23,7 @@ def tidy(graph: Graph, across_grad: bool = False, within: set[Node] | None = Non
     remove_dead(graph, within)
     remove_noops(graph, across_grad, within)
     fold_numbers(graph)
-    merge_common(graph, across_grad)
+    merge_common(graph, across_grad, within)
     remove_dead(graph, within)
     return graph
 
@@ -50,9 +50,10 @@ def shown(node: Node, returned: set) -> set:
     return items | {None} if node in returned else items
 
 
-def merge_common(graph: Graph, across_grad: bool) -> None:
+def merge_common(graph: Graph, across_grad: bool, within: set[Node] | None = None) -> None:
     """A call equal to an earlier one (same target, arguments, draw, tag and, unless `across_grad`, grad mark) becomes
-    that one."""
+    that one. Of two calls of which the caller sees one, and may write it before the backward, the other stays where gradient
+    formulas may read it: before `joint` if it was recorded, there if the backward reads it (`within`: the forward)."""
     seen: dict[Any, Node] = {}
     returned = set(leaves(graph.output.args))
     for node in graph.calls:
@@ -60,11 +61,22 @@ def merge_common(graph: Graph, across_grad: bool) -> None:
             continue
         key = (node.target, freeze(node.args), node.draw, node.tag, None if across_grad else node.grad)
         first = seen.setdefault(key, node)
-        if first is not node and shown(node, returned).isdisjoint(shown(first, returned)):
+        if first is node or saved_apart(node, first, returned, across_grad, within):
+            continue
+        if shown(node, returned).isdisjoint(shown(first, returned)):
             graph.replace_all_uses(node, first)
             if node in returned:
                 returned.add(first)
             graph.erase(node)
+
+
+def saved_apart(node: Node, first: Node, returned: set, across_grad: bool, within: set[Node] | None) -> bool:
+    """Whether one of two equal calls is seen by the caller, while eager may save the other for its backward."""
+    seen = [seen_by_caller(n, returned) for n in (node, first)]
+    if all(seen) or not any(seen):
+        return False
+    hidden = first if seen[0] else node
+    return not across_grad and hidden.grad or within is not None and (hidden not in within or read_outside(hidden, within))
 
 
 def freeze(value: Any) -> tuple:
@@ -162,6 +174,12 @@ for _name in (
 _Same.__hash__ = object.__hash__
 
 
+class _SameComplex(_Same):
+    """Times one is no identity of complex numbers: the product of an infinite part and the other's 0 is NaN."""
+
+    __mul__ = __rmul__ = __truediv__ = _operator
+
+
 class _Formula:
     """A vocabulary whose every op does something, except a cast to the type that the value has."""
 
@@ -239,7 +257,7 @@ def identity_of(node: Node) -> Node | None:
 
 
 def _identity_map(node: Node) -> Node | None:
-    marks = {n: _Same() for n in node.inputs}
+    marks = {n: _SameComplex() if n.value.dtype.is_complex else _Same() for n in node.inputs}
     args = map_args(node.args, lambda v: marks[v] if isinstance(v, Node) else v)
     try:
         result = node.target.fn(_Formula(node.value.dtype), *args)

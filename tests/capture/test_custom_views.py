@@ -115,3 +115,18 @@ def test_an_argument_that_comes_back_has_the_gradients_of_the_function_alone(cal
         seen.append([None if t is None else t.tolist() for t in (*first, a.grad, b.grad)])
     for got in seen[1:]:
         assert all(p is q is None or p == pytest.approx(q, rel=1e-5) for p, q in zip(seen[0], got)), seen
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "loops"])
+def test_a_reshape_that_copies_is_no_view(backend):
+    """The graph writes it as a copy and a view of that, which made its result one that cannot be detached in place."""
+
+    def f(x):
+        return x.flatten(), x.clone().reshape(-1), x.reshape(-1) * 1
+
+    for x in (torch.ones(2, 3).t(), torch.ones(2, 3, requires_grad=True).t()):
+        outs = torch.compile(f, backend=backend)(x)
+        assert [t._base for t in outs] == [t._base for t in f(x)] == [None] * 3
+        assert all(t.detach_() is t for t in outs)
+    with torch.inference_mode():
+        assert [t.is_inference() for t in torch.compile(f, backend=backend)(x)] == [True] * 3

@@ -1,6 +1,7 @@
 """Elements put elsewhere in one step, with gradients in one step: against views and copies one by one."""
 
 import numpy as np
+import pytest
 
 import flambeau as fb
 import flambeau.nn.functional as F
@@ -80,3 +81,21 @@ def test_diagonals_and_rolls():
                     (grad,) = fb.autograd.grad(found, leaf, seed)
                     np.testing.assert_array_equal(grad.numpy(), np.roll(seed.numpy(), back, known))
     assert fb.roll(fb.zeros(0, 3), 2, 0).shape == (0, 3)
+
+
+def test_elements_by_several_indices():
+    """x[k, l], with negative indices, duplicates and rows of any width, is read and added to by one linear index."""
+    for sizes, count in (((3, 5), 9000), ((4, 3, 2), 9000), ((3, 4, 1, 5), 3000), ((200, 7), 8192)):
+        x = fb.randn(*sizes)
+        k, l = (fb.randint(-n, n, (count,)) for n in sizes[:2])
+        flat, place = x.reshape(-1, *sizes[2:]), (k % sizes[0]) * sizes[1] + l % sizes[1]
+        checked(lambda x: x[k, l], lambda x: x.reshape(-1, *sizes[2:]).index_select(0, place), x)
+        for dtype in (fb.float32, fb.int64, fb.bool, fb.float16, fb.complex64):
+            assert fb.equal(x.to(dtype)[k, l], flat.to(dtype)[place])
+        values = fb.randint(-3, 4, (count, *sizes[2:])).float()
+        wanted = fb.zeros_like(flat).double().index_add(0, place, values.double())
+        for dtype in (fb.float32, fb.float64, fb.int64):
+            out = fb.zeros(sizes, dtype=dtype).index_put_((k, l), values.to(dtype), accumulate=True)
+            assert fb.equal(out.reshape(flat.shape).double(), wanted)
+        with pytest.raises(IndexError, match=f"index {sizes[1]} is out of bounds for dimension 1 with size {sizes[1]}"):
+            x[k, fb.full((count,), sizes[1])]

@@ -246,3 +246,18 @@ def test_what_no_kernel_takes_is_counted():
 
 def test_kernels_have_numbers():
     assert {"attention_forward", "lstm_forward", "max_planes", "sort_rows", "running_sum_columns"} <= kernel_calls.NUMBERS.keys()
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64], ids=str)
+def test_draws_by_weight_search_their_edges(dtype):
+    """Every edge compared with every number is what the decomposition does; the runtime's kernel halves."""
+    from flambeau.eager.op.op import OPS
+
+    edges, u = flambeau.rand(3, 50, dtype=dtype).sort().values, flambeau.rand(3, 70, dtype=dtype)
+    edges[1, 3], u[0, :5], u[2, 1] = edges[1, 2], edges[0, :5], float("nan")
+    count = lambda e, x: OPS["edges_below"](e, x) + 1
+    wanted = (edges.unsqueeze(1) <= u.unsqueeze(2)).sum(2) + 1
+    assert "/* edges_below */" in text_of(count, edges, u)
+    for dynamic in (False, True):
+        assert flambeau.equal(sources(count, edges, u, dynamic=dynamic)[1], wanted)
+    assert flambeau.equal(sources(count, edges.t(), u[0, :3].expand(50, 3))[1], count(edges.t(), u[0, :3].expand(50, 3)))

@@ -1,6 +1,8 @@
 """Graph passes: what merges, what never does, what is a no-op, what stays because it is returned; decompose keeps
 marks."""
 
+import math
+
 import pytest
 
 import flambeau
@@ -213,3 +215,12 @@ def test_verifier_takes_sizes_that_a_guard_makes_equal(backend, dynamic):
         x = flambeau.arange(float(n))
         for a, b in zip(f(x, y), compiled(x, y)):
             assert flambeau.equal(a, b)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "loops", "inductor"])
+def test_times_one_is_no_identity_of_infinite_complex_numbers(backend):
+    parts = (0.0, 1.0, -2.0, math.inf, math.nan)
+    x = flambeau.tensor([complex(a, b) for a in parts for b in parts])
+    for f in (lambda x: x * 1, lambda x: x / 1, lambda x: flambeau.addcdiv(x, x, x), lambda x: x - 0):
+        found, wanted = (flambeau.view_as_real(g(x)) for g in (flambeau.compile(f, backend=backend), f))
+        assert flambeau.equal(found.isnan(), wanted.isnan()) and flambeau.equal(found.nan_to_num(), wanted.nan_to_num())

@@ -71,7 +71,7 @@ def copies(body, sizes):
 @needs_compiler
 def test_stores_past_the_caches_and_rows_asked_for_ahead(isa, far):
     body = Body()
-    kernels, inputs, outs = copies(body, [(3, 37), (4, 64), (40000,)])  # lines at odd places, whole lines, chunks
+    kernels, inputs, outs = copies(body, [(111,), (4, 64), (40000,)])  # a line in part, whole lines, chunks
     x = tools.buffer("x", dtypes.float32, (6, 100))
     both, more = logsumexps(body, x, 6, 100)
     p = tools.program(body, [*kernels, both], [*inputs, x], [*outs, *more])
@@ -81,7 +81,7 @@ def test_stores_past_the_caches_and_rows_asked_for_ahead(isa, far):
     text = generate(p).text
     assert text.count("Drain drain;") == len(kernels) + 1
     # (truth values are copied as they are, and stored as bytes)
-    assert text.count(" stream(") == len(kernels) - 2 and text.count("__builtin_memmove(") == 1 and text.count("each_bytes(") == 1
+    assert text.count(" stream(") == len(kernels) - 3 and text.count("__builtin_memmove(") == 1 and text.count("each_bytes(") == 2
     assert text.count("__builtin_prefetch") == 1
     got = tools.check(p, [*values, rows])
     np.testing.assert_array_equal(got[-2], rows.max(1))
@@ -199,3 +199,13 @@ def test_new_tensors_begin_on_cache_lines_and_large_ones_apart_from_numpys():
     np.testing.assert_array_equal(torch.tensor(values, dtype=torch.float64).numpy(), values.astype(np.float64))
     turned = torch.tensor(values.T)
     assert turned.stride() == torch.from_numpy(values.T).stride() and turned.data_ptr() != values.ctypes.data
+
+
+@pytest.mark.parametrize("columns, streams", [(64, True), (72, False), (80, True)])
+def test_rows_that_do_not_begin_on_a_line_are_not_streamed(far, columns, streams):
+    """Lines of which a half is streamed took twice the time of lines that are stored."""
+    body, i, j = Body(), Axis("i", 50), Axis("j", columns)
+    x, out = (tools.buffer(name, dtypes.float32, (50, columns), kind) for name, kind in (("x", "input"), ("out", "output")))
+    place = (i.var, j.var)
+    kernel = LoopKernel("rows", (i,), (Step((j,), (Store(out, place, body.load(x, place)),)),))
+    assert prefetch.streamed(kernel) == (frozenset({"out"} if streams else ()), "")
