@@ -78,6 +78,12 @@ _C_NAMES = {
 _LEAST = 448.0  # which every floating type holds
 
 
+def check_holds(dtype, value):
+    """Refuse a tensor of one element that is read as a number and that elements of this type do not hold."""
+    if value.dtype is not dtype and value._array is not None:
+        fitting(value.item(), dtype)
+
+
 def fitting(value, dtype, halves=None):
     """A Python number as elements of this type hold it: integers take the whole part, unsigned ones the complement of
     negative numbers; what is out of range is refused (for halves what is out of the range of the type `halves`, where it is

@@ -16,7 +16,7 @@ from ..ops import activations, arithmetic as a, complex_numbers as c, elementary
 from ..ops.creation import full
 from ..tensor import Tensor
 from . import expanded_writes, public
-from .arguments import dim_of, fitting, from_old_form, give, settings
+from .arguments import check_holds, dim_of, fitting, from_old_form, give, settings
 
 
 def unary(record, name=None):
@@ -350,6 +350,7 @@ def _mask_and_value(input, mask, value):
             raise RuntimeError(
                 f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
             )
+        check_holds(input.dtype, value)
         if input.dtype.category == 1 and value._array is not None:
             value = value.item()
     elif isinstance(value, np.generic):

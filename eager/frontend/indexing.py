@@ -21,7 +21,7 @@ from ..sizes import SymFloat, SymInt, is_number
 from ..state import state
 from ..tensor import Tensor, read_of_fake
 from . import public
-from .arguments import dim_of, fitting, give, settings
+from .arguments import check_holds, dim_of, fitting, give, settings
 from .creation import as_tensor
 from .expanded_writes import distinct, fill, fill_masked
 
@@ -295,6 +295,8 @@ def setitem(self, key, value):
         _check_mask(self, mask)
         for _ in range(self.ndim - mask.ndim):
             mask = v.unsqueeze(mask, mask.ndim)
+        if isinstance(value, Tensor):
+            check_holds(self.dtype, value)
         held = value.to(self.dtype) if isinstance(value, Tensor) else fitting(value, self.dtype, dtypes.float64)
         fill_masked(target, mask, held)
         return
@@ -397,6 +399,8 @@ def _as_values(x, value, casts):
             "Index put requires the source and destination dtypes match, got "
             f"{type_name(x.dtype)} for the destination and {type_name(value.dtype)} for the source."
         )
+    if value.numel() == 1:
+        check_holds(x.dtype, value)
     return value.to(x.dtype)
 
 
@@ -719,6 +723,8 @@ def _index_fill_args(self, dim, index, value):
     value = number_of(value)
     if not is_number(value):
         raise TypeError(f"index_fill_(): argument 'value' (position 3) must be Number or Tensor, not {type(value).__name__}")
+    if isinstance(value, complex) and not self.dtype.is_complex:
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     index, n = _row(index), self.shape[d] if self.ndim else 1
     if index._array is None or index._array.size and index._array.min() < 0:
         index = a.where(a.lt(index, 0), a.add(index, n), index)

@@ -15,8 +15,16 @@ def filled(x, n):
         lambda: torch.full_like(x, n),
         lambda: x.new_full((2,), n),
         lambda: x.masked_fill(x == 0, n),
-        lambda: x.index_fill(0, torch.tensor([0]), n),
+        *([] if isinstance(n, complex) else [lambda: x.index_fill(0, torch.tensor([0]), n)]),
     ]
+
+
+def test_index_fill_takes_no_complex_number_for_a_real_one():
+    x, index = torch.zeros(2), torch.tensor([0])
+    for number in (1 + 1j, 3 + 0j, torch.tensor(3 + 0j)):
+        with pytest.raises(RuntimeError, match="Converting complex Scalar to non-complex type"):
+            x.index_fill(0, index, number)
+    assert x.to(torch.complex64).index_fill(0, index, 1 + 1j).tolist() == [1 + 1j, 0]
 
 
 def assigned(x, n):

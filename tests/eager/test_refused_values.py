@@ -204,3 +204,26 @@ def test_a_copy_from_memory_that_lies_across_is_refused(n):
             write()
     assert x[:4].copy_(x[:4]).tolist() == [0, 1, 2, 3] and x[:2].copy_(x[2:4]).tolist() == [2, 3]
     assert x[2:].tolist() == list(range(2, n))
+
+
+VALUES = {
+    "masked_fill": lambda x, n: x.masked_fill(which, n),
+    "masked_fill_": lambda x, n: x.masked_fill_(which, n),
+    "x[mask] = n": lambda x, n: x.__setitem__(which, n),
+    "index_put_": lambda x, n: x.index_put_((which,), n),
+    "index_fill": lambda x, n: x.index_fill(0, torch.tensor([0]), n),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize(
+    "dtype, value",
+    [(HALF, 1e6), (SINGLE, 1e300), (COMPLEX, 1e300), (BYTE, 200.0), (torch.int64, float("inf")), (SINGLE, 2 - 1.5j), (HALF, 2 - 1.5j)],
+    ids=str,
+)
+def test_tensors_that_stand_for_a_number_are_held_to_the_type_as_well(name, dtype, value):
+    x, n = ones(dtype), torch.tensor(value, dtype=torch.complex128 if isinstance(value, complex) else torch.float64)
+    with pytest.raises(RuntimeError, match="without overflow|Converting complex Scalar"):
+        VALUES[name](x, n)
+    assert torch.equal(x, ones(dtype))
+    VALUES[name](x, torch.tensor(3.0, dtype=torch.float64))

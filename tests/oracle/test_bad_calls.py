@@ -79,7 +79,7 @@ def complaint_of(case):
     if ours is None or not (isinstance(ours, FOREIGN) or type(ours).__module__.startswith("numpy") or WORDS.search(str(ours))):
         return ""
     theirs = fuzz.run(torch, case).error
-    if type(theirs) is type(ours) and (str(ours) == str(theirs) or not NUMPY.search(str(ours))):
+    if type(theirs) is type(ours) and (str(ours) == str(theirs) or not re.search(NUMPY, str(ours))):
         return ""
     return f"{case}\n{type(ours).__name__}: {ours}\nPyTorch: {type(theirs).__name__}: {str(theirs)[:200]}"
 
