@@ -4,6 +4,8 @@ Types: float32, float64 and complex ones; halves are refused as PyTorch refuses 
 conjugation where a formula is holomorphic (see op/gradient.py) and say `explicit` where the record is not.
 """
 
+import itertools
+
 import numpy as np
 
 from .. import dtypes
@@ -96,11 +98,36 @@ def adjugate(x):
 
 
 @adjugate.grad("x")
-def _(g, x, out):
+def _(g, x):
+    return adjugate_backward(g, x)
+
+
+@composite
+def adjugate_backward(g, x):
     """For C = det(x) * inverse.T: the derivative of the product."""
     back = _t(inv(x))
+    out = mul(unsqueeze(unsqueeze(det(x), len(x.shape) - 2), len(x.shape) - 1), back)
     along = sum_dims(mul(g, back), (len(x.shape) - 2, len(x.shape) - 1), True)
-    return sub(mul(along, out), matmul(matmul(out, _t(g)), back))
+    return add(neg(matmul(matmul(out, _t(g)), back)), mul(along, out))
+
+
+@adjugate_backward.native
+def _(g, x):
+    """By the singular values, so that it exists for singular matrices: in their basis a cofactor's slope is the product of all
+    singular values but two."""
+    if x.dtype.kind == "c" or not x.size:
+        return NotImplemented
+    u, s, vh = np.linalg.svd(x)
+    n = x.shape[-1]
+    others = np.zeros(x.shape, x.dtype)
+    for i, k in itertools.permutations(range(n), 2):
+        others[..., i, k] = np.prod(np.delete(s, (i, k), -1), -1)
+    turned = np.swapaxes(u, -1, -2) @ g @ np.swapaxes(vh, -1, -2)
+    slope = -np.swapaxes(others * turned, -1, -2)
+    places = np.arange(n)
+    slope[..., places, places] = (others @ turned[..., places, places][..., None])[..., 0]
+    turn = np.linalg.det(u) * np.linalg.det(vh)
+    return (turn[..., None, None] * (u @ slope @ vh)).astype(x.dtype)
 
 
 @extern(
@@ -580,6 +607,7 @@ def _regular(make, *shape):
 
 for _op in (inv, det, adjugate, slogdet, matrix_exp, inv_ex):
     _op.samples(lambda make: [(_regular(make, 3, 3),), (_regular(make, 2, 2, 2),)])
+adjugate_backward.samples(lambda make: [(make(3, 3), _regular(make, 3, 3)), (make(2, 2, 2), _regular(make, 2, 2, 2))])
 for _op in (solve, solve_ex):
     _op.samples(lambda make: [(_regular(make, 3, 3), make(3, 2)), (_regular(make, 2, 3, 3), make(2, 3, 1))])
 solve_triangular.samples(

@@ -378,3 +378,23 @@ def test_scaled_sums_of_halves_are_rounded_once(dtype):
     )
     for got, want in calls:
         assert ((got.double() - want).abs() <= want.abs() * flambeau.finfo(dtype).eps * 0.51 + 1e-6).all()
+
+
+@pytest.mark.parametrize("rank", [3, 2, 1, 0])
+def test_second_derivatives_of_the_determinant_of_singular_matrices(rank):
+    """Cofactors of 3x3 matrices are sums of products of two elements: their slopes are exact by differences."""
+    x = flambeau.randn(2, 3, rank, dtype=flambeau.float64) @ flambeau.randn(2, rank, 3, dtype=flambeau.float64)
+    weight = flambeau.randn(2, 3, 3, dtype=flambeau.float64)
+
+    def slope(x, graph=False):
+        leaf = x.clone().requires_grad_()
+        (first,) = flambeau.autograd.grad(flambeau.linalg.det(leaf).sum(), leaf, create_graph=True)
+        return flambeau.autograd.grad((first * weight).sum(), leaf)[0] if graph else (first.detach() * weight).sum((1, 2))
+
+    wanted = flambeau.zeros_like(x)
+    for i in range(3):
+        for k in range(3):
+            step = flambeau.zeros(3, 3, dtype=flambeau.float64)
+            step[i, k] = 0.5
+            wanted[:, i, k] = slope(x + step) - slope(x - step)
+    flambeau.testing.assert_close(slope(x, True), wanted, rtol=1e-9, atol=1e-9)

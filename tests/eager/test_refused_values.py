@@ -218,7 +218,15 @@ VALUES = {
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize(
     "dtype, value",
-    [(HALF, 1e6), (SINGLE, 1e300), (COMPLEX, 1e300), (BYTE, 200.0), (torch.int64, float("inf")), (SINGLE, 2 - 1.5j), (HALF, 2 - 1.5j)],
+    [
+        (HALF, 1e6),
+        (SINGLE, 1e300),
+        (COMPLEX, 1e300),
+        (BYTE, 200.0),
+        (torch.int64, float("inf")),
+        (SINGLE, 2 - 1.5j),
+        (HALF, 2 - 1.5j),
+    ],
     ids=str,
 )
 def test_tensors_that_stand_for_a_number_are_held_to_the_type_as_well(name, dtype, value):
