@@ -1191,6 +1191,54 @@ def interpreted_results_shared():
 
 @fault(
     "graph",
+    "equal results of which eager saves one become one, which the caller may write",
+    "tests/inductor/test_partition.py::test_one_of_two_equal_results_may_be_written[loops-before]",
+    "tests/inductor/test_partition.py::test_one_of_two_equal_results_may_be_written[loops-made by the backward]",
+    error="modified by an inplace operation",
+)
+def equal_results_merged():
+    replace("inductor.graph.passes:saved_apart", lambda saved_apart: lambda *given: False)
+
+
+@fault(
+    "graph",
+    "complex numbers times one are left out of graphs",
+    "tests/inductor/test_passes.py::test_times_one_is_no_identity_of_infinite_complex_numbers[loops]",
+)
+def complex_times_one_dropped():
+    find("inductor.graph.passes")._SameComplex = find("inductor.graph.passes")._Same
+
+
+@fault(
+    "graph",
+    "what backend eager reshapes by a copy stays a view of that",
+    "tests/capture/test_custom_views.py::test_a_reshape_that_copies_is_no_view[eager]",
+)
+def copied_reshapes_are_views():
+    replace("capture.graph.graph:is_no_view", lambda is_no_view: lambda value: False)
+
+
+@fault(
+    "formula",
+    "elements by several indices take negative ones for places before the row",
+    "tests/eager/test_quick_moves.py::test_elements_by_several_indices",
+)
+def negative_indices_unwrapped():
+    rewrite("eager.ops.indexing:_linear", "np.where(index < 0, index + extent, index)", "np.maximum(index, 0)")
+
+
+@fault(
+    "formula",
+    "tensors that stand for a number are not held to the type",
+    "tests/eager/test_refused_values.py::test_tensors_that_stand_for_a_number_are_held_to_the_type_as_well[torch.float16-1000000.0-masked_fill]",
+)
+def values_not_held():
+    for module in ("elementwise", "indexing"):
+        find(f"eager.frontend.{module}").check_holds = lambda dtype, value: None
+
+
+@fault(
+    "graph",
     "what is drawn over a value has no history in graphs",
     "tests/inductor/test_callers.py::test_what_is_drawn_over_a_value_keeps_a_history_of_zeros",
 )

@@ -4,6 +4,8 @@ versions, memory and histories, resize them, go backward through some, call agai
 In: a seed. Out: a `Program` (callers.py). Sizes change from call to call in a third of the programs.
 """
 
+import re
+
 from .callers import Draws, Program
 
 FRESH = (
@@ -102,7 +104,10 @@ def body(d: Draws) -> tuple[list[str], int]:
     for k in range(d.randint(1, 5)):
         kind = d.random()
         t, o = d.choice(wide), d.choice(wide)
-        if kind < 0.4:
+        made = [line for line in lines if re.match(r"v\d = ", line)]
+        if kind < 0.08 and made:  # the same once more
+            lines.append(f"v{k}" + d.choice(made)[2:])
+        elif kind < 0.4:
             lines.append(f"v{k} = " + d.choice(FRESH).format(t=t, o=o))
         elif kind < 0.8:
             lines.append(f"v{k} = " + d.choice(VIEWS).format(t=t, o=o))
