@@ -32,6 +32,7 @@ OPTIONAL = {
     "rich": "tables in colour on the terminal",
     "safetensors": "files in the safetensors format",
     "scipy": "Bessel and Airy functions, orthogonal polynomials, LDL factorisations",
+    "tensorboard": "event files of utils.tensorboard.SummaryWriter",
 }
 NO_COMPILER = "compiled functions run in the loop interpreter, slower than eager"
 

@@ -54,6 +54,13 @@ def test_common_functions_need_no_scipy():
     assert done.returncode == 0, done.stderr
 
 
+def test_tensorboard_is_named():
+    done = run("tensorboard", "torch.utils.tensorboard.SummaryWriter")
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: torch.utils.tensorboard needs tensorboard (No module named 'tensorboard'")
+    assert last.endswith("pip install flambeau[tensorboard]")
+
+
 def test_import_loads_no_extra():
     code = 'import sys, flambeau; print([name for name in ("scipy", "tensorboard") if name in sys.modules])'
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
