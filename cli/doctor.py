@@ -28,7 +28,12 @@ EXAMPLES = """
     python -m flambeau doctor --json
 """
 DISTRIBUTIONS = {"cupy": ("cupy", "cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x")}  # where it is not the package's name
-OPTIONAL = {"rich": "tables in colour on the terminal", "safetensors": "files in the safetensors format"}
+OPTIONAL = {
+    "rich": "tables in colour on the terminal",
+    "safetensors": "files in the safetensors format",
+    "scipy": "Bessel and Airy functions, orthogonal polynomials, LDL factorisations",
+    "tensorboard": "event files of utils.tensorboard.SummaryWriter",
+}
 NO_COMPILER = "compiled functions run in the loop interpreter, slower than eager"
 
 

@@ -1,22 +1,8 @@
-"""torch.special: special functions of elements. The functions are in spellings/special.py and elementwise.py."""
+"""torch.special: special functions of elements. The functions are in frontend/special.py, scipy_special.py and elementwise.py."""
 
 # ruff: noqa: F401
 from . import overrides
-from .frontend import polynomials
-from .frontend.bessel import (
-    airy_ai,
-    bessel_j0,
-    bessel_j1,
-    bessel_y0,
-    bessel_y1,
-    modified_bessel_i0,
-    modified_bessel_i1,
-    modified_bessel_k0,
-    modified_bessel_k1,
-    scaled_modified_bessel_k0,
-    scaled_modified_bessel_k1,
-    spherical_bessel_j0,
-)
+from .frontend.scipy_special import FUNCTIONS as _OF_SCIPY, modified_bessel_i0, modified_bessel_i1, spherical_bessel_j0
 from .frontend.elementwise import erf, erfc, erfinv, exp2, expm1, log1p, log_softmax, round, softmax
 from .frontend.reductions import logsumexp
 from .frontend.special import (
@@ -44,6 +30,6 @@ from .frontend.special import (
 from .frontend.elementwise import sigmoid as expit
 
 psi = digamma
-globals().update(polynomials.FUNCTIONS)
+globals().update(_OF_SCIPY)
 
 overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)])

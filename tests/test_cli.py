@@ -412,7 +412,7 @@ def test_doctor_of_a_machine_without_compiler_triton_and_gpu(monkeypatch):
 
 BARE = """
 import ctypes, sys
-for name in ("triton", "cupy", "rich", "safetensors"):
+for name in ("triton", "cupy", "rich", "safetensors", "scipy", "tensorboard"):
     sys.modules[name] = None
 library = ctypes.CDLL
 def open_library(name, *rest, **options):
@@ -433,7 +433,7 @@ def test_doctor_of_a_bare_machine(tmp_path):
     assert done.returncode == FOUND, done.stderr
     missing = done.stdout.partition("missing:\n")[2]
     lacking = [line.split(":")[0].strip() for line in missing.splitlines()[::2]]
-    assert lacking == ["C++ compiler", "Triton", "GPU", "rich", "safetensors"]
+    assert lacking == ["C++ compiler", "Triton", "GPU", "rich", "safetensors", "scipy", "tensorboard"]
     assert "no compiler was found (CXX, g++, clang++, c++)" in missing and "run in the loop interpreter" in missing
 
 

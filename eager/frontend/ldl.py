@@ -1,13 +1,15 @@
-"""Factorisation of symmetric indefinite matrices: A = P L D L^T P^T with blocks of one or two in D (Bunch and Kaufman, 1977),
-as LAPACK keeps it: D and L in the lower triangle, exchanges counted from 1, negative for blocks of two.
+"""Factorisation of symmetric and Hermitian matrices that need not be definite, A = P L D L^T P^T, by LAPACK through scipy, as
+LAPACK keeps it: D, with blocks of one or two, and L in the lower triangle, exchanges counted from 1, negative for blocks of two.
 """
 
+import itertools
 import math
 
 import numpy as np
 
 from .. import dtypes, return_types
 from ..dispatch import type_name
+from ..extras import extra
 from ..ops.factorizations import LinAlgError
 from ..tensor import Tensor
 from .arguments import give, takes_out
@@ -15,10 +17,15 @@ from .host_fallback import on_host
 
 LDL = return_types.linalg_ldl_factor
 LDLInfo = return_types.linalg_ldl_factor_ex
-_GROWTH = (1 + math.sqrt(17)) / 8
 
 
-def _checked(A, name, hermitian):
+def _lapack(step, array, hermitian, asker):
+    """LAPACK's `trf` or `trs` for the type of the array."""
+    name = ("he" if hermitian and array.dtype.kind == "c" else "sy") + step
+    return extra("scipy.linalg.lapack", f"torch.linalg.{asker}", "special").get_lapack_funcs(name, (array,))
+
+
+def _checked(A, name):
     if A.dtype.category < 2 or A.dtype.itemsize < 4:
         raise RuntimeError(
             f"torch.linalg.{name}: Expected a floating point or complex tensor as input. Got "
@@ -30,19 +37,19 @@ def _checked(A, name, hermitian):
         raise RuntimeError(
             f"torch.linalg.{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
         )
-    if hermitian and A.dtype.is_complex:
-        raise NotImplementedError(f"torch.linalg.{name}: hermitian=True is not available for complex matrices")
 
 
 @on_host
 def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
     """(LD, pivots, info): info is the first block of D that is zero, counted from 1, or 0."""
-    _checked(A, "ldl_factor_ex", hermitian)
+    _checked(A, "ldl_factor_ex")
     x = np.tril(A._values("ldl_factor_ex()"))
     rows = x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
     pivots, info = np.zeros(rows.shape[:2], np.int32), np.zeros(len(rows), np.int32)
+    factor, n = _lapack("trf", x, hermitian, "ldl_factor"), x.shape[-1]
     for k, matrix in enumerate(rows):
-        info[k] = _factor(matrix, pivots[k])
+        made, pivots[k], info[k] = factor(matrix, lower=True, lwork=max(64 * n, 1))
+        matrix[...] = np.tril(made)
     if check_errors and info.any():
         raise LinAlgError(f"torch.linalg.ldl_factor_ex: a block of D is zero: {info.max()}")
     found = (
@@ -57,64 +64,11 @@ def ldl_factor(A, *, hermitian=False, out=None):
     return give(LDL(*ldl_factor_ex(A, hermitian=hermitian, check_errors=True)[:2]), out)
 
 
-def _factor(a, pivots):
-    """Of one matrix, in place: its lower triangle."""
-    n, k, info = len(a), 0, 0
-    while k < n:
-        chosen, step = _pivot(a, k)
-        if chosen is None:  # a column of zeros
-            pivots[k], info = k + 1, info or k + 1
-            k += 1
-            continue
-        last = k + step - 1
-        if chosen != last:
-            _exchange(a, k, last, chosen)
-        if step == 1:
-            column = a[k + 1 :, k].copy()
-            a[k + 1 :, k] /= a[k, k]
-            a[k + 1 :, k + 1 :] -= np.tril(np.outer(a[k + 1 :, k], column))
-            pivots[k] = chosen + 1
-        else:
-            block = np.array([[a[k, k], a[k + 1, k]], [a[k + 1, k], a[k + 1, k + 1]]])
-            columns = a[k + 2 :, k : k + 2].copy()
-            a[k + 2 :, k : k + 2] = np.linalg.solve(block, columns.T).T
-            a[k + 2 :, k + 2 :] -= np.tril(a[k + 2 :, k : k + 2] @ columns.T)
-            pivots[k : k + 2] = -(chosen + 1)
-        k += step
-    return info
-
-
-def _pivot(a, k):
-    """(the row to exchange with, the size of the block)"""
-    own = abs(a[k, k])
-    if k + 1 == len(a):
-        return (k, 1) if own else (None, 1)
-    row = k + 1 + int(np.argmax(np.abs(a[k + 1 :, k])))
-    most = abs(a[row, k])
-    if not max(own, most):
-        return None, 1
-    if own >= _GROWTH * most:
-        return k, 1
-    beside = max(np.abs(a[row, k:row]).max(), np.abs(a[row + 1 :, row]).max(initial=0))
-    if own >= _GROWTH * most * (most / beside):
-        return k, 1
-    return (row, 1) if abs(a[row, row]) >= _GROWTH * beside else (row, 2)
-
-
-def _exchange(a, k, p, q):
-    """Rows and columns p < q of what is left from k on."""
-    a[[p, q], k:p] = a[[q, p], k:p]
-    a[p, p], a[q, q] = a[q, q], a[p, p]
-    inner = a[p + 1 : q, p].copy()
-    a[p + 1 : q, p], a[q, p + 1 : q] = a[q, p + 1 : q], inner
-    a[q + 1 :, [p, q]] = a[q + 1 :, [q, p]]
-
-
 @takes_out
 @on_host
 def ldl_solve(LD, pivots, B, *, hermitian=False):
     """x of A x = B, from what `ldl_factor` gave."""
-    _checked(LD, "ldl_solve", hermitian)
+    _checked(LD, "ldl_solve")
     if tuple(LD.shape[:-1]) != tuple(pivots.shape):
         raise RuntimeError(
             "torch.linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with "
@@ -135,26 +89,23 @@ def ldl_solve(LD, pivots, B, *, hermitian=False):
             f"Expected b and A to have the same dtype, but found b of type {names[0]} and A of type {names[1]} instead."
         )
     a, p, b = LD._values("ldl_solve()"), pivots._values("ldl_solve()"), B._values("ldl_solve()")
+    if not _are_exchanges(p):
+        raise RuntimeError(
+            "Pivots given to ldl_solve must all satisfy |pivot| <= LD.size(-2). Did you properly pass the result of ldl_factor?"
+        )
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     x = np.broadcast_to(b, batch + b.shape[-2:]).copy()
     a, p = np.broadcast_to(a, batch + a.shape[-2:]), np.broadcast_to(p, batch + p.shape[-1:])
-    for at in np.ndindex(*batch):
-        _solve(a[at], p[at], x[at])
+    solve = _lapack("trs", x, hermitian, "ldl_solve")
+    for at in np.ndindex(*batch) if x.size else ():
+        x[at] = solve(a[at], p[at], x[at], lower=True)[0]
     return Tensor._from_array(x, B.dtype)
 
 
-def _solve(a, pivots, x):
-    n, k, starts = len(a), 0, []
-    while k < n:
-        step = 1 if pivots[k] > 0 else 2
-        last, other = k + step - 1, abs(int(pivots[k])) - 1
-        x[[last, other]] = x[[other, last]]
-        end = k + step
-        x[end:] -= a[end:, k:end] @ x[k:end]
-        block = np.tril(a[k:end, k:end])
-        x[k:end] = np.linalg.solve(block + np.tril(block, -1).T, x[k:end])
-        starts.append((k, end, last, other))
-        k = end
-    for k, end, last, other in reversed(starts):
-        x[k:end] -= a[end:, k:end].T @ x[end:]
-        x[[last, other]] = x[[other, last]]
+def _are_exchanges(pivots):
+    """Whether LAPACK, which does not look, may follow them: rows that exist, and blocks of two rows."""
+    size, n = np.abs(pivots), pivots.shape[-1]
+    if not pivots.size or not ((size >= 1) & (size <= n)).all():
+        return not pivots.size
+    runs = itertools.chain.from_iterable(itertools.groupby(row < 0) for row in pivots.reshape(-1, n))
+    return all(len(list(run)) % 2 == 0 for negative, run in runs if negative)

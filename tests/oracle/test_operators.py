@@ -270,6 +270,14 @@ for _kind in ("float64", "complex128"):
         RNG.standard_normal((4, 7, 2)),
         compiled=False,
     )
+HERMITIAN = (lambda x: x + np.swapaxes(x.conj(), -1, -2))(RNG.standard_normal((2, 6, 6)) + 1j * RNG.standard_normal((2, 6, 6)))
+case("ldl_factor", lambda L, x: tuple(L.linalg.ldl_factor(x.detach(), hermitian=True)), HERMITIAN, compiled=False)
+case(
+    "ldl_solve",
+    lambda L, x: L.linalg.ldl_solve(*L.linalg.ldl_factor(x.detach(), hermitian=True), x[..., :2].detach(), hermitian=True),
+    HERMITIAN,
+    compiled=False,
+)
 case(
     "ldl_factor_ex",
     lambda L, x: (
@@ -364,6 +372,7 @@ ERRORS = [
     lambda L: L.linalg.ldl_solve(L.eye(4), L.ones(4).int(), x(L)[0]),
     lambda L: L.linalg.ldl_solve(L.eye(4), L.ones(4).int(), L.ones(4, 2).double()),
     lambda L: L.linalg.ldl_solve(L.eye(4), L.ones(2).int(), L.ones(4, 2)),
+    lambda L: L.linalg.ldl_solve(L.eye(4), L.full((4,), 5).int(), L.ones(4, 2)),
     lambda L: x(L).requires_grad_().apply_(lambda v: v),
     lambda L: x(L).apply_(lambda v: "a"),
     lambda L: x(L).map_(L.ones(4).double(), lambda v, w: v),

@@ -4,32 +4,25 @@ In: a module (or function) and what it is called with. Out: a GraphDef message. 
 they are registered; node names are paths, which the page folds and unfolds.
 """
 
+# pyright: reportAttributeAccessIssue=false
+# (classes of messages are made when their modules are imported)
+
 from __future__ import annotations
 
 from collections import Counter
+
+from tensorboard.compat.proto.attr_value_pb2 import AttrValue
+from tensorboard.compat.proto.graph_pb2 import GraphDef
+from tensorboard.compat.proto.types_pb2 import DataType
+from tensorboard.compat.proto.versions_pb2 import VersionDef
 
 from ... import dispatch
 from ...autograd import no_grad
 from ...nn.modules.module import Module, register_module_forward_hook, register_module_forward_pre_hook
 from ...state import Mode
 from ...tensor import Tensor
-from . import protobuf as pb
-from .values import shape
 
-DATA_TYPES = {
-    "float32": 1,
-    "float64": 2,
-    "int32": 3,
-    "uint8": 4,
-    "int16": 5,
-    "int8": 6,
-    "complex64": 8,
-    "int64": 9,
-    "bool": 10,
-    "bfloat16": 14,
-    "complex128": 18,
-    "float16": 19,
-}
+NAMES = {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}  # of TensorFlow's types, where they are not ours
 PRODUCER = 22
 
 
@@ -48,7 +41,7 @@ class Drawing(Mode):
     """Notes each op with what it takes and gives while the model runs."""
 
     def __init__(self, model, name: str):
-        self.nodes: list[bytes] = []
+        self.graph = GraphDef(versions=VersionDef(producer=PRODUCER))
         self.names: dict[int, tuple[str, Tensor]] = {}  # id -> (node, tensor kept alive)
         self.used: Counter = Counter()
         self.scope = [name]
@@ -78,15 +71,15 @@ class Drawing(Mode):
 
     def note(self, name: str, op: str, inputs: list[str], results: list[Tensor], rest: str = "") -> None:
         name = self.unique(name)
-        sizes = b"".join(pb.message(7, shape(t.shape)) for t in results)
-        attributes = {"_output_shapes": pb.message(1, sizes)}
+        attributes = {"_output_shapes": AttrValue()}
+        for t in results:
+            attributes["_output_shapes"].list.shape.add(dim=[{"size": n} for n in t.shape])
         if results:
-            attributes["dtype"] = pb.integer(6, DATA_TYPES.get(results[0].dtype.name, 0))
+            kind = results[0].dtype.name
+            attributes["dtype"] = AttrValue(type=dict(DataType.items()).get(f"DT_{NAMES.get(kind, kind.upper())}", 0))
         if rest:
-            attributes["arguments"] = pb.raw(2, rest.encode())
-        self.nodes.append(
-            pb.text(1, name) + pb.text(2, op) + b"".join(pb.text(3, each) for each in inputs) + pb.mapping(5, attributes)
-        )
+            attributes["arguments"] = AttrValue(s=rest.encode())
+        self.graph.node.add(name=name, op=op, input=inputs, attr=attributes)
         for t in results:
             self.names[id(t)] = name, t
 
@@ -103,11 +96,8 @@ class Drawing(Mode):
             self.note(f"{self.scope[-1]}/constant", "Const", [], [t])
         return self.names[id(t)][0]
 
-    def graph(self) -> bytes:
-        return b"".join(pb.message(1, node) for node in self.nodes) + pb.message(4, pb.integer(1, PRODUCER))
 
-
-def graph_of(model, inputs) -> bytes:
+def graph_of(model, inputs) -> GraphDef:
     """The GraphDef of one call: `inputs` is a tensor, a tuple of arguments, or a dictionary of named ones."""
     named = inputs if isinstance(inputs, dict) else {}
     args = () if named else tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
@@ -122,4 +112,4 @@ def graph_of(model, inputs) -> bytes:
         result = model(*args, **named)
     for t in leaves(result):
         drawing.note("output/result", "Output", [drawing.source(t)], [t])
-    return drawing.graph()
+    return drawing.graph

@@ -1,24 +1,28 @@
-"""`SummaryWriter`: what a training run tells, as files that TensorBoard reads. No package is needed to write them.
+"""`SummaryWriter`: what a training run tells, as files that TensorBoard reads.
 
-In: tensors, arrays and numbers under tags and steps. Out: event files in a folder (`files.py`), one a run; `values.py` has
-the messages. Pictures of batches are laid out in a grid; what would need a package that is absent says so.
+In: tensors, arrays and numbers under tags and steps. Out: event files in a folder, one a run, which the package tensorboard
+writes; `summaries.py` makes the summaries. Pictures of batches are laid out in a grid.
 """
+
+# pyright: reportAttributeAccessIssue=false
+# (classes of messages are made when their modules are imported)
 
 from __future__ import annotations
 
 import datetime
-import io
-import json
+import math
 import os
 import socket
 import time
 
 import numpy as np
+from google.protobuf import text_format
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from ...tensor import Tensor
-from . import graphs, values as messages
-from .files import EventFile, event
-from . import protobuf as pb
+from . import graphs, summaries
 
 
 def numpy_of(x) -> np.ndarray:
@@ -36,29 +40,23 @@ def number_of(x) -> float:
     return float(array.reshape(()))
 
 
-class FileWriter:
+class FileWriter(EventFileWriter):
     """Summaries and graphs into one event file."""
 
     def __init__(self, log_dir, max_queue=10, flush_secs=120, filename_suffix=""):
-        self.log_dir = os.fspath(log_dir)
-        self.file = EventFile(self.log_dir, max_queue, flush_secs, filename_suffix)
+        super().__init__(os.fspath(log_dir), max_queue, flush_secs, filename_suffix)
 
-    def get_logdir(self) -> str:
-        return self.log_dir
+    def add_event(self, event, step=None, walltime=None) -> None:
+        event.wall_time = time.time() if walltime is None else walltime
+        if step is not None:
+            event.step = int(step)
+        super().add_event(event)
 
-    def add_summary(self, *made: bytes, global_step=None, walltime=None) -> None:
-        """Values (messages) of one step."""
-        step = None if global_step is None else int(global_step)
-        self.file.add(event(step, walltime, summary=messages.summary(*made)))
+    def add_summary(self, summary, global_step=None, walltime=None) -> None:
+        self.add_event(Event(summary=summary), global_step, walltime)
 
-    def add_graph(self, graph: bytes, walltime=None) -> None:
-        self.file.add(event(None, walltime, graph=graph))
-
-    def flush(self) -> None:
-        self.file.flush()
-
-    def close(self) -> None:
-        self.file.close()
+    def add_graph(self, graph, walltime=None) -> None:
+        self.add_event(Event(graph_def=graph.SerializeToString()), None, walltime)
 
 
 class SummaryWriter:
@@ -75,7 +73,7 @@ class SummaryWriter:
         self.all_writers: dict[str, FileWriter] = {}
         self._get_file_writer()
         if purge_step is not None:
-            self._get_file_writer().file.add(event(purge_step, session=pb.integer(1, 1)))  # a session starts
+            self._get_file_writer().add_event(Event(session_log=SessionLog(status=SessionLog.START)), purge_step)
 
     def _get_file_writer(self) -> FileWriter:
         if self.file_writer is None:
@@ -90,28 +88,28 @@ class SummaryWriter:
     def get_logdir(self) -> str:
         return self.log_dir
 
-    def _add(self, made: bytes, step, walltime) -> None:
+    def _add(self, made, step, walltime) -> None:
         self._get_file_writer().add_summary(made, global_step=step, walltime=walltime)
 
     # -- numbers
 
     def add_scalar(self, tag, scalar_value, global_step=None, walltime=None, new_style=False, double_precision=False):
-        """One number; `new_style` writes it as a tensor, `double_precision` as one of 64 bits."""
-        self._add(messages.scalar(tag, number_of(scalar_value), new_style, double_precision), global_step, walltime)
+        """One number; `new_style` writes it as a tensor, with `double_precision` one of 64 bits."""
+        self._add(summaries.scalar(tag, number_of(scalar_value), new_style, double_precision), global_step, walltime)
 
     def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None):
         """Several numbers in one chart: each key is a run of its own, in a folder below this one's."""
         for name, number in tag_scalar_dict.items():
             folder = os.path.join(self.log_dir, f"{main_tag.replace('/', '_')}_{name}")
             self._another(folder).add_summary(
-                messages.scalar(main_tag, number_of(number)), global_step=global_step, walltime=walltime
+                summaries.scalar(main_tag, number_of(number)), global_step=global_step, walltime=walltime
             )
 
     def add_tensor(self, tag, tensor, global_step=None, walltime=None):
-        self._add(messages.value(tag, messages.tensor(numpy_of(tensor)), messages.plugin("tensor")), global_step, walltime)
+        self._add(summaries.tensor(tag, numpy_of(tensor)), global_step, walltime)
 
     def add_histogram(self, tag, values, global_step=None, bins="tensorflow", walltime=None, max_bins=None):
-        self._add(messages.histogram(tag, numpy_of(values), bins, max_bins), global_step, walltime)
+        self._add(summaries.histogram(tag, numpy_of(values), bins, max_bins), global_step, walltime)
 
     def add_histogram_raw(
         self, tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts, global_step=None, walltime=None
@@ -119,12 +117,14 @@ class SummaryWriter:
         """A histogram that was counted elsewhere; limits are right edges."""
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError("len(bucket_limits) != len(bucket_counts), see the document.")
-        made = messages.histogram_raw(tag, min, max, num, sum, sum_squares, numpy_of(bucket_limits), numpy_of(bucket_counts))
+        made = summaries.histogram_raw(tag, min, max, num, sum, sum_squares, numpy_of(bucket_limits), numpy_of(bucket_counts))
         self._add(made, global_step, walltime)
 
     def add_pr_curve(self, tag, labels, predictions, global_step=None, num_thresholds=127, weights=None, walltime=None):
         weights = None if weights is None else numpy_of(weights)
-        self._add(messages.pr_curve(tag, numpy_of(labels), numpy_of(predictions), num_thresholds, weights), global_step, walltime)
+        self._add(
+            summaries.pr_curve(tag, numpy_of(labels), numpy_of(predictions), num_thresholds, weights), global_step, walltime
+        )
 
     def add_pr_curve_raw(
         self,
@@ -142,61 +142,53 @@ class SummaryWriter:
     ):
         if weights is not None:
             raise RuntimeError("SummaryWriter.add_pr_curve_raw: weights is not supported: the counts hold them already")
-        content = messages.pr_curve_raw(
-            tag,
-            numpy_of(true_positive_counts),
-            numpy_of(false_positive_counts),
-            numpy_of(true_negative_counts),
-            numpy_of(false_negative_counts),
-            numpy_of(precision),
-            numpy_of(recall),
-            num_thresholds,
-        )
-        self._add(content, global_step, walltime)
+        counts = true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts
+        rows = [numpy_of(row) for row in (*counts, precision, recall)]
+        self._add(summaries.pr_curve_raw(tag, rows, num_thresholds), global_step, walltime)
 
     # -- pictures, sound, text
 
     def add_image(self, tag, img_tensor, global_step=None, walltime=None, dataformats="CHW"):
         """Floats in [0, 1] or bytes; `dataformats` names the axes: CHW, HWC, HW."""
-        self._add(messages.image(tag, messages.arranged(numpy_of(img_tensor), dataformats)), global_step, walltime)
+        self._add(summaries.image(tag, summaries.arranged(numpy_of(img_tensor), dataformats)), global_step, walltime)
 
     def add_images(self, tag, img_tensor, global_step=None, walltime=None, dataformats="NCHW"):
         """A batch as one picture, eight in a row (or a list of pictures without their axis N)."""
         if isinstance(img_tensor, (list, tuple)):
             img_tensor = np.stack([numpy_of(each) for each in img_tensor])
             dataformats = "N" + dataformats.upper().replace("N", "")
-        self._add(messages.image(tag, messages.arranged(numpy_of(img_tensor), dataformats)), global_step, walltime)
+        self._add(summaries.image(tag, summaries.arranged(numpy_of(img_tensor), dataformats)), global_step, walltime)
 
     def add_image_with_boxes(
         self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1, dataformats="CHW", labels=None
     ):
-        """Red borders at boxes of (left, top, right, bottom) in pixels."""
-        if labels is not None or rescale != 1:
-            raise RuntimeError(
-                "SummaryWriter.add_image_with_boxes: labels and rescale are not supported: boxes are drawn without text"
-            )
-        pixels = messages.outlined(messages.arranged(numpy_of(img_tensor), dataformats), numpy_of(box_tensor))
-        self._add(messages.image(tag, pixels), global_step, walltime)
+        """Red borders at boxes of (left, top, right, bottom) in pixels; `labels`: a text for each."""
+        pixels = summaries.arranged(numpy_of(img_tensor), dataformats)
+        self._add(summaries.image(tag, pixels, numpy_of(box_tensor), labels, rescale), global_step, walltime)
 
     def add_figure(self, tag, figure, global_step=None, close=True, walltime=None):
         """A figure of matplotlib, or a list of figures side by side."""
         pictures = [drawn(each, close) for each in (figure if isinstance(figure, (list, tuple)) else [figure])]
-        pixels = pictures[0] if len(pictures) == 1 else messages.grid(np.stack(pictures))
-        self._add(messages.image(tag, pixels), global_step, walltime)
+        pixels = pictures[0] if len(pictures) == 1 else summaries.grid(np.stack(pictures))
+        self._add(summaries.image(tag, pixels), global_step, walltime)
 
     def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None):
-        """A batch of videos (batch, time, channels, height, width) as one GIF; needs Pillow."""
+        """A batch of videos (batch, time, channels, height, width) as one GIF."""
         frames = numpy_of(vid_tensor).transpose(1, 0, 3, 4, 2)
-        pictures = [messages.to_bytes(messages.grid(each)) for each in frames]
-        self._add(messages.image(tag, pictures[0], gif(pictures, fps)), global_step, walltime)
+        self._add(summaries.video(tag, [summaries.grid(each) for each in frames], fps), global_step, walltime)
 
     def add_audio(self, tag, snd_tensor, global_step=None, sample_rate=44100, walltime=None):
         """Samples in [-1, 1] of one channel."""
-        self._add(messages.audio(tag, numpy_of(snd_tensor), sample_rate), global_step, walltime)
+        self._add(summaries.audio(tag, numpy_of(snd_tensor), sample_rate), global_step, walltime)
 
     def add_text(self, tag, text_string, global_step=None, walltime=None):
         """Text, which may be Markdown."""
-        self._add(messages.text(tag, text_string), global_step, walltime)
+        self._add(summaries.text(tag, text_string), global_step, walltime)
+
+    def add_mesh(self, tag, vertices, colors=None, faces=None, config_dict=None, global_step=None, walltime=None):
+        """Points (batch, points, 3) with colours, and triangles of them; `config_dict`: classes of ThreeJS."""
+        parts = {kind: numpy_of(part) for kind, part in (("colors", colors), ("faces", faces)) if part is not None}
+        self._add(summaries.mesh(tag, numpy_of(vertices), config=config_dict, **parts), global_step, walltime)
 
     # -- models and runs
 
@@ -206,13 +198,11 @@ class SummaryWriter:
             raise ValueError("SummaryWriter.add_graph: input_to_model is what the model is called with; it is needed")
         graph = graphs.graph_of(model, input_to_model)
         if verbose:
-            print(f"graph of {type(model).__name__}: {len(pb.fields(graph)[1])} nodes")
+            print(f"graph of {type(model).__name__}: {len(graph.node)} nodes")
         self._get_file_writer().add_graph(graph)
 
     def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default", metadata_header=None):
-        """Rows of a matrix for the projector; `metadata`: a label (or a list of them) a row."""
-        if label_img is not None:
-            raise RuntimeError("SummaryWriter.add_embedding: label_img is not supported")
+        """Rows of a matrix for the projector; `metadata`: a label (or a list of them) a row; `label_img`: a square picture."""
         rows = numpy_of(mat)
         if rows.ndim != 2:
             raise AssertionError("mat should be 2D, where mat.size(0) is the number of data points")
@@ -222,14 +212,21 @@ class SummaryWriter:
         folder = f"{step}/{str(tag).replace('/', '_')}"
         os.makedirs(os.path.join(self.log_dir, folder), exist_ok=True)
         self._write(f"{folder}/tensors.tsv", table(rows.astype(float).tolist()))
-        described = {"tensor_name": f"{tag}:{step}", "tensor_path": f"{folder}/tensors.tsv"}
+        config = ProjectorConfig()
+        described = config.embeddings.add(tensor_name=f"{tag}:{step}", tensor_path=f"{folder}/tensors.tsv")
         if metadata is not None:
             head = [metadata_header] if metadata_header else []
             self._write(f"{folder}/metadata.tsv", table([*head, *metadata]))
-            described["metadata_path"] = f"{folder}/metadata.tsv"
-        lines = "".join(f"  {name}: {json.dumps(given)}\n" for name, given in described.items())
+            described.metadata_path = f"{folder}/metadata.tsv"
+        if label_img is not None:
+            images, side = numpy_of(label_img).transpose(0, 2, 3, 1), math.ceil(len(rows) ** 0.5)
+            if len(images) != len(rows) or images.shape[1] != images.shape[2]:
+                raise AssertionError("#images should equal with #data points, and each should be square")
+            described.sprite.image_path = f"{folder}/sprite.png"
+            described.sprite.single_image_dim.extend(images.shape[1:3])
+            summaries.picture(summaries.grid(images, side, side)).save(os.path.join(self.log_dir, folder, "sprite.png"))
         with open(os.path.join(self.log_dir, "projector_config.pbtxt"), "a") as file:
-            file.write(f"embeddings {{\n{lines}}}\n")
+            file.write(text_format.MessageToString(config))
 
     def _write(self, name: str, content: str) -> None:
         with open(os.path.join(self.log_dir, name), "w") as file:
@@ -240,15 +237,15 @@ class SummaryWriter:
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
         given = {name: number_of(x) if isinstance(x, Tensor) else x for name, x in hparam_dict.items()}
-        made = messages.hparams(given, metric_dict, hparam_domain_discrete)
+        made = summaries.hparams(given, metric_dict, hparam_domain_discrete)
         with SummaryWriter(os.path.join(self.log_dir, run_name or str(time.time()))) as below:
-            below._get_file_writer().add_summary(*made)
+            below._get_file_writer().add_summary(made)
             for name, number in metric_dict.items():
                 below.add_scalar(name, number, global_step)
 
     def add_custom_scalars(self, layout):
         """{category: {chart: ["Multiline", tags] or ["Margin", [value, lower, upper]]}}: which charts are drawn together."""
-        self._add(messages.custom_scalars(layout), None, None)
+        self._add(summaries.custom_scalars(layout), None, None)
 
     def add_custom_scalars_multilinechart(self, tags, category="default", title="untitled"):
         self.add_custom_scalars({category: {title: ["Multiline", tags]}})
@@ -256,10 +253,8 @@ class SummaryWriter:
     def add_custom_scalars_marginchart(self, tags, category="default", title="untitled"):
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
-    def __getattr__(self, name):
-        if name in ("add_mesh", "add_onnx_graph"):
-            raise AttributeError(f"SummaryWriter.{name} does not exist in flambeau")
-        raise AttributeError(f"'SummaryWriter' object has no attribute {name!r}")
+    def add_onnx_graph(self, prototxt):
+        raise NotImplementedError("SummaryWriter.add_onnx_graph does not exist in flambeau: add_graph draws a model")
 
     # -- the files
 
@@ -296,14 +291,3 @@ def drawn(figure, close: bool) -> np.ndarray:
     if close:
         pyplot.close(figure)
     return pixels
-
-
-def gif(pictures: list, fps: float) -> bytes:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ImportError("SummaryWriter.add_video writes GIFs with Pillow: install it (pip install pillow)") from None
-    out = io.BytesIO()
-    first, *rest = [Image.fromarray(each.squeeze(-1) if each.shape[-1] == 1 else each) for each in pictures]
-    first.save(out, format="GIF", save_all=True, append_images=rest, duration=round(1000 / fps), loop=0)
-    return out.getvalue()
