@@ -45,19 +45,7 @@ bool read_state(Thread& out) {
 // ---- tensors
 
 PyObject* new_tensor(PyObject* array, PyObject* dtype) {
-    PyObject* t = world.tensor->tp_alloc(world.tensor, 0);
-    if (!t) {
-        Py_DECREF(array);
-        return nullptr;
-    }
-    slot(t, world.t.array) = array;
-    put(t, world.t.dtype, dtype);
-    put(t, world.t.device, world.cpu);
-    put(t, world.t.requires_grad, Py_False);
-    put(t, world.t.grad_fn, Py_None);
-    put(t, world.t.storage, Py_None);
-    put(t, world.t.view, inference_mode ? world.inference_view : Py_None);
-    return t;
+    return world.t.make(array, dtype, world.cpu, inference_mode ? world.inference_view : Py_None);
 }
 
 static bool fill(PyObject* tuple, const npy_intp* values, int count) {
@@ -416,27 +404,6 @@ bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destr
 
 // ---- bind
 
-static Py_ssize_t offset_of(PyTypeObject* type, const char* name) {
-    Ref found(PyObject_GetAttrString((PyObject*)type, name));
-    if (!found) return -1;
-    if (Py_TYPE(found.get()) != &PyMemberDescr_Type) {
-        PyErr_Format(PyExc_TypeError, "%s.%s is not a slot", type->tp_name, name);
-        return -1;
-    }
-    return ((PyMemberDescrObject*)found.get())->d_member->offset;
-}
-
-struct Named {
-    const char* name;
-    Py_ssize_t* offset;
-};
-
-static bool learn(PyTypeObject* type, std::initializer_list<Named> slots) {
-    for (const Named& each : slots)
-        if ((*each.offset = offset_of(type, each.name)) < 0) return false;
-    return true;
-}
-
 static bool learn_types(PyObject* dtypes) {
     if (PySequence_Size(dtypes) != TYPES) {
         PyErr_SetString(PyExc_ValueError, "bind: the list of element types has changed");
@@ -459,10 +426,9 @@ static bool learn_prototype(PyObject* storage) {
     PyObject *dict = Py_TYPE(storage)->tp_dict, *name, *value;
     Py_ssize_t at = 0;
     while (PyDict_Next(dict, &at, &name, &value)) {
-        if (Py_TYPE(value) != &PyMemberDescr_Type) continue;
-        PyMemberDef* member = ((PyMemberDescrObject*)value)->d_member;
-        bool own = member->offset == s.bytes || member->offset == s.device || member->type != T_OBJECT_EX;
-        PyObject* held = own ? nullptr : slot(storage, member->offset);
+        const PyMemberDef* member = slot_member(value);
+        bool copied = member && member->offset != s.bytes && member->offset != s.device;
+        PyObject* held = copied ? slot(storage, member->offset) : nullptr;
         if (held && s.others < 16) s.other[s.others++] = {member->offset, Py_NewRef(held)};
     }
     return true;
@@ -473,7 +439,7 @@ static PyObject* py_bind(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO", &tensor, &node, &storage, &size, &view, &meta, &dtypes, &state, &cpu,
             &saved, &needs, &data, &inference, &api))
         return nullptr;
-    world.tensor = world.plain[0] = world.plain[1] = world.plain[2] = world.plain[3] = (PyTypeObject*)Py_NewRef(tensor);
+    world.plain[0] = world.plain[1] = world.plain[2] = world.plain[3] = (PyTypeObject*)Py_NewRef(tensor);
     world.node = (PyTypeObject*)Py_NewRef(node), world.storage = (PyTypeObject*)Py_NewRef(Py_TYPE(storage));
     world.size = (PyTypeObject*)Py_NewRef(size), world.view = (PyTypeObject*)Py_NewRef(view);
     world.meta = (PyTypeObject*)Py_NewRef(meta);
@@ -483,21 +449,17 @@ static PyObject* py_bind(PyObject*, PyObject* args) {
     world.multiple = PyUnicode_InternFromString("multiple"), world.inference = PyUnicode_InternFromString("inference");
     world.byte_descr = (PyObject*)PyArray_DescrFromType(NPY_UBYTE);
     world.api = (const FbApi*)PyCapsule_GetPointer(api, "flambeau.runtime._native.api");
-    TensorSlots& t = world.t;
     NodeSlots& n = world.n;
     StorageSlots& s = world.s;
     MetaSlots& m = world.m;
     bool learned = world.api && learn_types(dtypes)
-        && learn(world.tensor, {{"_array", &t.array}, {"_dtype", &t.dtype}, {"_device", &t.device},
-               {"_requires_grad", &t.requires_grad}, {"_grad_fn", &t.grad_fn}, {"_storage", &t.storage},
-               {"_view", &t.view}, {"_geometry", &t.geometry}, {"_grad", &t.grad}, {"_output_nr", &t.output_nr},
-               {"_hooks", &t.hooks}})
-        && learn(world.node, {{"op", &n.op}, {"args", &n.args}, {"versions", &n.versions}, {"edges", &n.edges},
+        && world.t.learn(world.plain[0])
+        && learn_slots(world.node, {{"op", &n.op}, {"args", &n.args}, {"versions", &n.versions}, {"edges", &n.edges},
                {"metas", &n.metas}, {"outs", &n.outs}, {"sequence", &n.sequence}})
-        && learn(world.storage, {{"bytes", &s.bytes}, {"_version", &s.version}, {"data_version", &s.data_version},
+        && learn_slots(world.storage, {{"bytes", &s.bytes}, {"_version", &s.version}, {"data_version", &s.data_version},
                {"views", &s.views}, {"pruned", &s.pruned}, {"device", &s.device}})
         && learn_prototype(storage)
-        && learn(world.meta, {{"shape", &m.shape}, {"dtype", &m.dtype}, {"device", &m.device}});
+        && learn_slots(world.meta, {{"shape", &m.shape}, {"dtype", &m.dtype}, {"device", &m.device}});
     if (!learned) return nullptr;
     Py_RETURN_NONE;
 }

@@ -9,7 +9,6 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <structmember.h>
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
 #define PY_ARRAY_UNIQUE_SYMBOL flambeau_eager_array
 #define PY_UFUNC_UNIQUE_SYMBOL flambeau_eager_ufunc
@@ -24,6 +23,7 @@
 
 #include "../../runtime/csrc/abi.h"
 #include "../../runtime/csrc/api.h"
+#include "../../runtime/csrc/slots.h"
 
 constexpr int TYPES = 17, MAX_DIMS = 16, MAX_ARGS = 6;
 
@@ -37,9 +37,6 @@ struct Type {
     int itemsize, category;
 };
 
-struct TensorSlots {
-    Py_ssize_t array, dtype, device, requires_grad, grad_fn, storage, view, geometry, grad, output_nr, hooks;
-};
 struct NodeSlots {
     Py_ssize_t op, args, versions, edges, metas, outs, sequence;
 };
@@ -54,9 +51,9 @@ struct MetaSlots {
 
 // Everything that `bind` is told.
 struct World {
-    PyTypeObject *tensor, *node, *storage, *size, *view, *meta, *attached;
+    PyTypeObject *node, *storage, *size, *view, *meta, *attached;
     PyTypeObject* plain[4]; // Tensor and the subclasses whose results are plain tensors
-    TensorSlots t;
+    TensorLayout t;
     NodeSlots n;
     StorageSlots s;
     MetaSlots m;
@@ -85,8 +82,6 @@ struct Ref {
     explicit operator bool() const { return p; }
 };
 
-inline PyObject*& slot(PyObject* object, Py_ssize_t offset) { return *(PyObject**)((char*)object + offset); }
-inline void put(PyObject* object, Py_ssize_t offset, PyObject* value) { slot(object, offset) = Py_NewRef(value); }
 inline void reset(PyObject* object, Py_ssize_t offset, PyObject* stolen) {
     PyObject* old = slot(object, offset);
     slot(object, offset) = stolen;
@@ -106,7 +101,7 @@ inline bool is_plain(PyObject* x) {
     PyTypeObject* type = Py_TYPE(x);
     return type == world.plain[0] || type == world.plain[1] || type == world.plain[2] || type == world.plain[3];
 }
-inline bool is_tensor(PyObject* x) { return is_plain(x) || PyType_IsSubtype(Py_TYPE(x), world.tensor); }
+inline bool is_tensor(PyObject* x) { return is_plain(x) || PyType_IsSubtype(Py_TYPE(x), world.t.type); }
 
 inline PyArrayObject* array_of(PyObject* t) { // null for a fake, or for anything but a plain ndarray
     PyObject* a = slot(t, world.t.array);

@@ -521,34 +521,24 @@ PyObject* passage_new(PyTypeObject* type, PyObject* args, PyObject*) {
     return (PyObject*)self;
 }
 
-Py_ssize_t offset_of(PyObject* type, const char* name) { // of a slot; -1 with an error set
-    Ref found(PyObject_GetAttrString(type, name));
-    if (found && Py_TYPE(found.get()) == &PyMemberDescr_Type)
-        return ((PyMemberDescrObject*)found.get())->d_member->offset;
-    if (found) PyErr_Format(PyExc_TypeError, "%R has no slot %s", type, name);
-    return -1;
-}
-
 // passages(Call, SavedList, CheckFailed): the classes of what a passage makes and raises
 PyObject* passages(PyObject*, PyObject* args) {
-    PyObject *call, *saved, *failed, *node = (PyObject*)world.attached, *output = world.saved_output;
+    PyTypeObject *call, *saved;
+    PyObject* failed;
     if (!PyArg_ParseTuple(args, "O!O!O", &PyType_Type, &call, &PyType_Type, &saved, &failed)) return nullptr;
     Places p = {};
-    struct { Py_ssize_t& at; PyObject* type; const char* name; } wanted[] = {
-        {p.graph, call, "graph"}, {p.inputs, call, "inputs"}, {p.versions, call, "versions"}, {p.numbers, call, "numbers"},
-        {p.seed, call, "seed"}, {p.base, call, "base"}, {p.symbols, call, "symbols"}, {p.passage, call, "passage"},
-        {p.backward_fn, node, "backward_fn"}, {p.label, node, "label"}, {p.with_saved, node, "with_saved"},
-        {p.saved, node, "saved"}, {p.final, node, "final"}, {p.facts, node, "facts"},
-        {p.done, node, "done"}, {p.items, saved, "items"},
-        {p.saved_versions, saved, "versions"}, {p.is_private, saved, "private"}, {p.ref, output, "ref"},
-        {p.array, output, "array"}, {p.dtype, output, "dtype"}, {p.device, output, "device"}, {p.storage, output, "storage"},
-        {p.geometry, output, "geometry"}};
-    for (auto& each : wanted)
-        if ((each.at = offset_of(each.type, each.name)) < 0) return nullptr;
-    p.backward = PyObject_GetAttrString(call, "backward");
+    bool learned = learn_slots(call, {{"graph", &p.graph}, {"inputs", &p.inputs}, {"versions", &p.versions}, {"numbers", &p.numbers},
+                       {"seed", &p.seed}, {"base", &p.base}, {"symbols", &p.symbols}, {"passage", &p.passage}})
+        && learn_slots(world.attached, {{"backward_fn", &p.backward_fn}, {"label", &p.label}, {"with_saved", &p.with_saved},
+               {"saved", &p.saved}, {"final", &p.final}, {"facts", &p.facts}, {"done", &p.done}})
+        && learn_slots(saved, {{"items", &p.items}, {"versions", &p.saved_versions}, {"private", &p.is_private}})
+        && learn_slots((PyTypeObject*)world.saved_output, {{"ref", &p.ref}, {"array", &p.array}, {"dtype", &p.dtype},
+               {"device", &p.device}, {"storage", &p.storage}, {"geometry", &p.geometry}});
+    if (!learned) return nullptr;
+    p.backward = PyObject_GetAttrString((PyObject*)call, "backward");
     p.name = PyUnicode_InternFromString("CompiledBackward"), p.empty = PyDict_New();
     if (!p.backward || !p.name || !p.empty) return nullptr;
-    p.call = (PyTypeObject*)Py_NewRef(call), p.saved_list = (PyTypeObject*)Py_NewRef(saved), p.check_failed = Py_NewRef(failed);
+    p.call = (PyTypeObject*)Py_NewRef((PyObject*)call), p.saved_list = (PyTypeObject*)Py_NewRef((PyObject*)saved), p.check_failed = Py_NewRef(failed);
     places = p;
     Py_RETURN_NONE;
 }
