@@ -358,24 +358,8 @@ def check_target(op, target: Tensor, spec) -> None:
         )
 
 
-_TYPE_NAMES = {
-    "float32": "Float",
-    "float64": "Double",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "int64": "Long",
-    "int32": "Int",
-    "int16": "Short",
-    "int8": "Char",
-    "uint8": "Byte",
-    "bool": "Bool",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-}
-
-
 def type_name(d: dtypes.dtype) -> str:
-    return _TYPE_NAMES.get(d.name, d.name)
+    return d.scalar_type
 
 
 def old_value(target: Tensor) -> Tensor:

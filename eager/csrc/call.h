@@ -37,6 +37,10 @@ struct Type {
     int itemsize, category;
 };
 
+inline int kernel_type(int type) { // FbType of csrc/abi.h; -1: the runtime's kernels do not take it
+    return type == FLOAT32 ? FB_FLOAT : type == FLOAT64 ? FB_DOUBLE : type == BFLOAT16 ? FB_BF16 : type == FLOAT16 ? FB_F16 : -1;
+}
+
 struct NodeSlots {
     Py_ssize_t op, args, versions, edges, metas, outs, sequence;
 };

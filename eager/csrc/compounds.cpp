@@ -230,10 +230,10 @@ bool multiply(int type, const void* x, const void* y, void* out, npy_intp batch,
                     for (npy_intp j = 0; j < n; j++) to[j] += a[l] * b[l * n + j];
         return true;
     }
-    if (world.types[type].category != 2) return false;
+    if (kernel_type(type) < 0) return false;
     FbGemm g = {};
     g.a = x, g.b = y, g.out = out;
-    g.a_type = g.b_type = g.out_type = type == FLOAT64 ? FB_DOUBLE : type == FLOAT16 ? FB_F16 : type == BFLOAT16 ? FB_BF16 : FB_FLOAT;
+    g.a_type = g.b_type = g.out_type = kernel_type(type);
     g.batch_dims = 1, g.batch[0] = batch;
     g.a_batch[0] = m * k, g.b_batch[0] = k * n, g.out_batch[0] = m * n;
     g.M = m, g.N = n, g.K = k;
