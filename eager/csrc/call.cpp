@@ -192,8 +192,15 @@ PyObject* edge_of(PyObject* t) {
     return edge;
 }
 
-// Asks autograd_node.py once per set of operands: `learn_needs(op, mask of bools)` -> (any formula, output kept, codes).
-const Needs* needs_of(PyObject* op, NeedsTable& table, unsigned mask, int count) {
+static unsigned bits_of(PyObject* numbers) {
+    unsigned bits = 0;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(numbers); k++) bits |= 1u << PyLong_AsLong(PyTuple_GET_ITEM(numbers, k));
+    return bits;
+}
+static bool has(unsigned bits, Py_ssize_t k) { return k < 32 && bits >> k & 1; }
+
+// Asks dispatch.py once per set of operands: `learn_needs(op, mask of bools)`.
+static const Needs* needs_of(PyObject* op, NeedsTable& table, unsigned mask, int count) {
     for (int k = 0; k < table.used; k++)
         if (table.entries[k].mask == mask) return &table.entries[k];
     Ref flags(PyTuple_New(count));
@@ -201,10 +208,12 @@ const Needs* needs_of(PyObject* op, NeedsTable& table, unsigned mask, int count)
     for (int k = 0; k < count; k++) PyTuple_SET_ITEM(flags.get(), k, PyBool_FromLong(mask >> k & 1));
     Ref answer(PyObject_CallFunctionObjArgs(world.learn_needs, op, flags.get(), nullptr));
     if (!answer) return nullptr;
-    Needs needs = {mask, PyTuple_GET_ITEM(answer.get(), 0) == Py_True, 0, {}};
-    PyObject *codes = PyTuple_GET_ITEM(answer.get(), 2), *outs = PyTuple_GET_ITEM(answer.get(), 3);
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outs); k++) needs.outs |= 1u << PyLong_AsLong(PyTuple_GET_ITEM(outs, k));
-    for (int k = 0; k < count; k++) needs.keep[k] = (Keep)PyLong_AsLong(PyTuple_GET_ITEM(codes, k));
+    PyObject* const* told = PySequence_Fast_ITEMS(answer.get());
+    Needs needs = {mask, told[0] == Py_True, bits_of(told[3]), bits_of(told[4]), {}, {}};
+    for (int k = 0; k < count; k++) {
+        needs.codes[k] = (Code)PyLong_AsLong(PyTuple_GET_ITEM(told[1], k));
+        needs.keep[k] = (Keep)PyLong_AsLong(PyTuple_GET_ITEM(told[2], k));
+    }
     int at = table.used < 8 ? table.used++ : 7;
     table.entries[at] = needs;
     return &table.entries[at];
@@ -220,77 +229,51 @@ PyObject* meta_of(PyObject* t) {
     return meta;
 }
 
-static bool holds_tensors(PyObject* a) { return PyTuple_CheckExact(a) && PyTuple_GET_SIZE(a) && is_tensor(PyTuple_GET_ITEM(a, 0)); }
-
-// The version of a saved tensor, or of each in a tuple.
-static PyObject* version_kept(PyObject* a) {
-    if (is_tensor(a)) return saved_version(a);
-    PyObject* list = PyTuple_New(PyTuple_GET_SIZE(a));
-    for (Py_ssize_t k = 0; list && k < PyTuple_GET_SIZE(a); k++) {
-        PyObject* version = saved_version(PyTuple_GET_ITEM(a, k));
-        if (!version) Py_CLEAR(list);
-        else PyTuple_SET_ITEM(list, k, version);
-    }
-    return list;
-}
-
-// The saved arguments, and their versions where a tensor is saved.
+// The saved arguments, and their versions where a tensor is saved: as save_args (autograd_node.py).
 static bool save(const Needs* needs, PyObject* const* args, int count, Ref& saved, Ref& versions) {
     saved = Ref(PyTuple_New(count));
     if (!saved) return false;
     for (int k = 0; k < count; k++) {
-        PyObject* a = args[k];
-        bool tensor = is_tensor(a);
-        if (needs->keep[k] == SAVE && (tensor || holds_tensors(a))) {
-            if (!versions) {
-                versions = Ref(PyTuple_New(count));
-                if (!versions) return false;
-                for (int j = 0; j < count; j++) PyTuple_SET_ITEM(versions.get(), j, Py_NewRef(Py_None));
-            }
-            PyObject* version = version_kept(a);
-            if (!version) return false;
-            Py_DECREF(PyTuple_GET_ITEM(versions.get(), k));
-            PyTuple_SET_ITEM(versions.get(), k, version);
-        }
-        PyObject* kept = !tensor || needs->keep[k] == SAVE ? Py_NewRef(a)
-            : needs->keep[k] == META                       ? meta_of(a)
-                                                           : Py_NewRef(Py_None);
+        PyObject *a = args[k], *kept;
+        bool many = needs->codes[k] == TENSORS && a != Py_None, tensors = many || (needs->codes[k] == TENSOR && is_tensor(a));
+        Keep how = needs->keep[k];
+        if (!tensors || how == SAVE) kept = Py_NewRef(a);
+        else kept = many ? each(a, meta_of).release() : how == META ? meta_of(a) : Py_NewRef(Py_None);
         if (!kept) return false;
         PyTuple_SET_ITEM(saved.get(), k, kept);
+        if (!tensors || how != SAVE) continue;
+        if (!versions) {
+            versions = Ref(PyTuple_New(count));
+            if (!versions) return false;
+            for (int j = 0; j < count; j++) PyTuple_SET_ITEM(versions.get(), j, Py_NewRef(Py_None));
+        }
+        PyObject* version = many ? each(a, saved_version).release() : saved_version(a);
+        if (!version) return false;
+        Py_DECREF(PyTuple_GET_ITEM(versions.get(), k));
+        PyTuple_SET_ITEM(versions.get(), k, version);
     }
     return true;
 }
 
-static PyObject* described(PyObject* out) { // (sizes, dtype, device)
-    PyArrayObject* a = array_of(out);
-    PyObject *inner = PyTuple_New(3), *sizes = tuple_of(PyArray_DIMS(a), PyArray_NDIM(a));
-    if (!inner || !sizes) return nullptr;
-    PyTuple_SET_ITEM(inner, 0, sizes);
-    PyTuple_SET_ITEM(inner, 1, Py_NewRef(slot(out, world.t.dtype)));
-    PyTuple_SET_ITEM(inner, 2, Py_NewRef(slot(out, world.t.device)));
-    return inner;
+PyObject* description_of(PyObject* t) {
+    PyArrayObject* a = array_of(t);
+    PyObject *made = a ? PyTuple_New(3) : nullptr, *sizes = made ? tuple_of(PyArray_DIMS(a), PyArray_NDIM(a)) : nullptr;
+    if (!sizes) return Py_XDECREF(made), nullptr;
+    PyTuple_SET_ITEM(made, 0, sizes);
+    PyTuple_SET_ITEM(made, 1, Py_NewRef(slot(t, world.t.dtype)));
+    PyTuple_SET_ITEM(made, 2, Py_NewRef(slot(t, world.t.device)));
+    return made;
 }
 
-static PyObject* metas_of_all(PyObject* const* outs, int n) {
-    PyObject* outer = PyTuple_New(n);
-    for (int k = 0; outer && k < n; k++) {
-        PyObject* inner = described(outs[k]);
-        if (!inner) Py_CLEAR(outer);
-        else PyTuple_SET_ITEM(outer, k, inner);
-    }
-    return outer;
-}
-PyObject* metas_of(PyObject* out) { return metas_of_all(&out, 1); }
-
-// Outputs of which some are saved: ((SavedOutput(out) or its Meta, ...), (version, ...)).
-static bool save_outputs(PyObject* node, PyObject* const* outs, int n, unsigned saved) {
-    Ref kept(PyTuple_New(n)), versions(PyTuple_New(n));
-    for (int k = 0; kept && versions && k < n; k++) {
-        PyObject* one = saved >> k & 1 ? PyObject_CallOneArg(world.saved_output, outs[k]) : meta_of(outs[k]);
+// Outputs of which some are saved: ([SavedOutput(out) or its Meta, ...], [version, ...]).
+static bool save_outputs(PyObject* node, PyObject* const* outs, Py_ssize_t n, unsigned saved) {
+    Ref kept(PyList_New(n)), versions(PyList_New(n));
+    for (Py_ssize_t k = 0; kept && versions && k < n; k++) {
+        PyObject* one = has(saved, k) ? PyObject_CallOneArg(world.saved_output, outs[k]) : meta_of(outs[k]);
         PyObject* version = PyLong_FromLong(version_of(outs[k]));
         if (!one || !version) return Py_XDECREF(one), Py_XDECREF(version), false;
-        PyTuple_SET_ITEM(kept.get(), k, one);
-        PyTuple_SET_ITEM(versions.get(), k, version);
+        PyList_SET_ITEM(kept.get(), k, one);
+        PyList_SET_ITEM(versions.get(), k, version);
     }
     PyObject* pair = kept && versions ? PyTuple_Pack(2, kept.get(), versions.get()) : nullptr;
     if (pair) reset(node, world.n.outs, pair);
@@ -311,32 +294,42 @@ PyObject* new_node(PyObject* op, PyObject* args, PyObject* versions, PyObject* e
     return node;
 }
 
-bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* out) {
-    return record_first(op, table, args, count, mask, &out, 1);
+static PyObject* edge_for(const Needs* needs, PyObject* a, int k) { // one edge, or a list of them for tensors
+    if (needs->codes[k] != TENSORS || a == Py_None) return needs->mask >> k & 1 ? edge_of(a) : Py_NewRef(Py_None);
+    Ref edges = each(a, edge_of);
+    return edges ? PySequence_List(edges.get()) : nullptr;
 }
 
-bool record_first(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* const* outs, int n) {
-    PyObject* out = outs[0];
-    int type = type_of(out);
-    if (type < 0 || world.types[type].category < 2) return true;
+static bool differentiable(const Needs* needs, PyObject* out, Py_ssize_t k) {
+    int type = has(needs->constant, k) ? -1 : type_of(out);
+    return type >= 0 && world.types[type].category >= 2;
+}
+
+bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* const* outs, Py_ssize_t n) {
     const Needs* needs = needs_of(op, table, mask, count);
     if (!needs) return false;
-    if (!needs->any) return true;
-    Ref edges(PyTuple_New(count)), saved, versions;
-    if (!edges) return false;
+    bool any = false;
+    for (Py_ssize_t k = 0; k < n && !any; k++) any = differentiable(needs, outs[k], k);
+    if (!needs->any || !any) return true;
+    Ref edges(PyTuple_New(count)), metas(PyTuple_New(n)), saved, versions;
+    if (!edges || !metas || !save(needs, args, count, saved, versions)) return false;
     for (int k = 0; k < count; k++) {
-        PyObject* edge = mask >> k & 1 ? edge_of(args[k]) : Py_NewRef(Py_None);
+        PyObject* edge = edge_for(needs, args[k], k);
         if (!edge) return false;
         PyTuple_SET_ITEM(edges.get(), k, edge);
     }
-    if (!save(needs, args, count, saved, versions)) return false;
-    PyObject* metas = metas_of_all(outs, n);
-    if (!metas) return false;
-    Ref node(new_node(op, saved.release(), versions ? versions.release() : Py_NewRef(Py_None), edges.release(), metas));
-    if (!node) return false;
-    if (needs->outs && !save_outputs(node.get(), outs, n, needs->outs)) return false;
-    reset(out, world.t.grad_fn, node.release());
-    reset(out, world.t.output_nr, PyLong_FromLong(0));
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject* described = description_of(outs[k]);
+        if (!described) return false;
+        PyTuple_SET_ITEM(metas.get(), k, described);
+    }
+    Ref node(new_node(op, saved.release(), versions ? versions.release() : Py_NewRef(Py_None), edges.release(), metas.release()));
+    if (!node || (needs->outs && !save_outputs(node.get(), outs, n, needs->outs))) return false;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        if (!differentiable(needs, outs[k], k)) continue;
+        reset(outs[k], world.t.grad_fn, Py_NewRef(node.get()));
+        reset(outs[k], world.t.output_nr, PyLong_FromSsize_t(k));
+    }
     return true;
 }
 

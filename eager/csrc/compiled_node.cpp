@@ -9,31 +9,6 @@
 
 namespace {
 
-// (sizes, dtype, device), as a node keeps them; null without an error for a fake.
-PyObject* meta_tuple(PyObject* t) {
-    PyArrayObject* a = array_of(t);
-    Ref meta(a ? PyTuple_New(3) : nullptr);
-    if (!meta) return nullptr;
-    PyObject* sizes = tuple_of(PyArray_DIMS(a), PyArray_NDIM(a));
-    if (!sizes) return nullptr;
-    PyTuple_SET_ITEM(meta.get(), 0, sizes);
-    PyTuple_SET_ITEM(meta.get(), 1, Py_NewRef(slot(t, world.t.dtype)));
-    PyTuple_SET_ITEM(meta.get(), 2, Py_NewRef(slot(t, world.t.device)));
-    return meta.release();
-}
-
-// The tuple of f(item) for a sequence; null where f gives null.
-template <class F> Ref each(PyObject* sequence, F f) {
-    Ref fast(PySequence_Fast(sequence, "outputs and inputs must be sequences"));
-    Ref made(fast ? PyTuple_New(PySequence_Fast_GET_SIZE(fast.get())) : nullptr);
-    for (Py_ssize_t k = 0; made && k < PyTuple_GET_SIZE(made.get()); k++) {
-        PyObject* item = f(PySequence_Fast_GET_ITEM(fast.get(), k));
-        if (!item) return Ref();
-        PyTuple_SET_ITEM(made.get(), k, item);
-    }
-    return made;
-}
-
 // A new node over the outputs (tensors, or None), whose edges lead to the inputs. None: no input leads anywhere. False: the
 // call is for Python.
 PyObject* attach_to(PyObject* outs, PyObject* inputs) {
@@ -46,7 +21,7 @@ PyObject* attach_to(PyObject* outs, PyObject* inputs) {
     if (!edges) return nullptr;
     if (!any) Py_RETURN_NONE;
     static PyObject* nothing = Py_BuildValue("(()OO)", Py_None, Py_None);
-    Ref metas = each(outs, [](PyObject* t) { return t == Py_None ? Py_NewRef(nothing) : meta_tuple(t); });
+    Ref metas = each(outs, [](PyObject* t) { return t == Py_None ? Py_NewRef(nothing) : description_of(t); });
     if (!metas) {
         if (PyErr_Occurred()) return nullptr;
         Py_RETURN_FALSE;

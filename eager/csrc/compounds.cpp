@@ -93,8 +93,8 @@ struct KeptMoments {
         if (!out || !wanted) return out.release();
         Ref m(tensor_around(mean.release(), FLOAT32)), v(tensor_around(var.release(), FLOAT32));
         PyObject* outs[] = {out.get(), m.get(), v.get()};
-        KeptRecord* record = kept_record(name);
-        return m && v && record_first(record->op, record->needs, given, count, leading(given, count), outs, 3) ? out.release() : nullptr;
+        KeptRecord* known = kept_record(name);
+        return m && v && record(known->op, known->needs, given, count, leading(given, count), outs, 3) ? out.release() : nullptr;
     }
     static unsigned leading(PyObject* const* given, int count) {
         unsigned mask = 0;
@@ -534,7 +534,7 @@ PyObject* recorded_attention(PyObject* const* a, bool causal, double scale, unsi
     Ref result(out), sums(lse), keep(tensor_around(fresh_array(BOOL, 1, &none, nullptr), BOOL)), p(PyFloat_FromDouble(0)), factor(PyFloat_FromDouble(scale));
     if (!result || !sums || !keep || !p || !factor) return nullptr;
     PyObject *given[] = {a[0], a[1], a[2], Py_None, p.get(), causal ? Py_True : Py_False, factor.get()}, *outs[] = {out, lse, keep.get()};
-    return record_first(kept->op, kept->needs, given, 7, mask, outs, 3) ? result.release() : nullptr;
+    return record(kept->op, kept->needs, given, 7, mask, outs, 3) ? result.release() : nullptr;
 }
 
 PyObject* attention(const Call& c) {
