@@ -381,25 +381,9 @@ def raise_version(node, tensor, expected, number: int | None = None) -> None:
     )
 
 
-_TYPES = {
-    "float32": "Float",
-    "float64": "Double",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "int64": "Long",
-    "int32": "Int",
-    "int16": "Short",
-    "int8": "Char",
-    "uint8": "Byte",
-    "bool": "Bool",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-}
-
-
 def type_text(dtype) -> str:
     """`torch.FloatTensor`: how messages of the engine name a type."""
-    return f"torch.{_TYPES.get(dtype.name, dtype.name)}Tensor"
+    return f"torch.{dtype.scalar_type}Tensor"
 
 
 # -- recording

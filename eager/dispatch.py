@@ -358,24 +358,8 @@ def check_target(op, target: Tensor, spec) -> None:
         )
 
 
-_TYPE_NAMES = {
-    "float32": "Float",
-    "float64": "Double",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "int64": "Long",
-    "int32": "Int",
-    "int16": "Short",
-    "int8": "Char",
-    "uint8": "Byte",
-    "bool": "Bool",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-}
-
-
 def type_name(d: dtypes.dtype) -> str:
-    return _TYPE_NAMES.get(d.name, d.name)
+    return d.scalar_type
 
 
 def old_value(target: Tensor) -> Tensor:
@@ -568,11 +552,8 @@ def has_eager_kernel(op: Op) -> bool:
 
 def kernel_call(op: Op):
     plain = op.kernels.get("numpy") or (op.fn if op.kind is Kind.EXTERN else None)
-    shown = tuple([o.differentiable for o in op.outputs])
     composite, differentiable = op.kind is Kind.COMPOSITE, bool(op.grads)
-    return _call.kernel(
-        op, general(op), op.codes, shown, op.kernels.get("native"), plain, wrap_outputs, composite, differentiable
-    )
+    return _call.kernel(op, general(op), op.codes, op.kernels.get("native"), plain, wrap_outputs, composite, differentiable)
 
 
 def plain_map(op: Op) -> bool:
@@ -706,10 +687,10 @@ def operator(op: Op, swapped: bool = False):
 
 
 def learn_needs(op: Op, mask: tuple) -> tuple:
-    """For `_call`: (some formula runs, the output is saved, per operand DROP 0, SAVE 1 or META 2, saved outputs)."""
+    """For `_call`: (some formula runs, codes, per operand DROP 0, SAVE 1 or META 2, outputs that are saved, constant outputs)."""
     wanted, kept, any_formula = plan_of_mask(op, mask)
     how = tuple([{"save": 1, "meta": 2, None: 0}[wanted.get(k)] for k in range(len(mask))])
-    return any_formula, bool(kept), how, kept
+    return any_formula, op.codes, how, kept, tuple([k for k, out in enumerate(op.outputs) if not out.differentiable])
 
 
 _call.defaults(vars(devices), vars(dtypes))

@@ -1,4 +1,4 @@
-"""Element types: one singleton per type, with its numpy type, and the default floating type.
+"""Element types: one singleton per type, with its numpy type and PyTorch's names, and the default floating type.
 
 bfloat16 and the float8 types are ml_dtypes' (numpy has none). `compute` is the type in which halves compute.
 """
@@ -19,6 +19,8 @@ class dtype:
 
     __slots__ = (
         "name",
+        "scalar_type",
+        "c_name",
         "itemsize",
         "numpy",
         "is_floating_point",
@@ -30,8 +32,9 @@ class dtype:
         "__weakref__",
     )
 
-    def __init__(self, name: str, numpy_type, rank: int):
+    def __init__(self, name: str, numpy_type, rank: int, scalar_type: str, c_name: str):
         self.name, self.numpy, self.rank = name, np.dtype(numpy_type), rank
+        self.scalar_type, self.c_name = scalar_type, c_name  # as errors name it: c10::ScalarType's name, and the type in C++
         self.itemsize = self.numpy.itemsize
         self.is_floating_point = name.startswith(("float", "bfloat"))
         self.is_complex = name.startswith("complex")
@@ -53,43 +56,27 @@ class dtype:
         return complex128 if self.name == "float64" else complex64
 
 
-bool = dtype("bool", np.bool_, 0)
-uint8 = dtype("uint8", np.uint8, 1)
-int8 = dtype("int8", np.int8, 1)
-int16 = dtype("int16", np.int16, 2)
-int32 = dtype("int32", np.int32, 3)
-int64 = dtype("int64", np.int64, 4)
-uint16 = dtype("uint16", np.uint16, 2)
-uint32 = dtype("uint32", np.uint32, 3)
-uint64 = dtype("uint64", np.uint64, 4)
-float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn, 4)
-float8_e5m2 = dtype("float8_e5m2", ml_dtypes.float8_e5m2, 4)
-float16 = dtype("float16", np.float16, 5)
-bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, 5)
-float32 = dtype("float32", np.float32, 6)
-float64 = dtype("float64", np.float64, 7)
-complex64 = dtype("complex64", np.complex64, 8)
-complex128 = dtype("complex128", np.complex128, 9)
+bool = dtype("bool", np.bool_, 0, "Bool", "bool")
+uint8 = dtype("uint8", np.uint8, 1, "Byte", "unsigned char")
+int8 = dtype("int8", np.int8, 1, "Char", "signed char")
+int16 = dtype("int16", np.int16, 2, "Short", "short int")
+int32 = dtype("int32", np.int32, 3, "Int", "int")
+int64 = dtype("int64", np.int64, 4, "Long", "long int")
+uint16 = dtype("uint16", np.uint16, 2, "UInt16", "short unsigned int")
+uint32 = dtype("uint32", np.uint32, 3, "UInt32", "unsigned int")
+uint64 = dtype("uint64", np.uint64, 4, "UInt64", "long unsigned int")
+float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn, 4, "Float8_e4m3fn", "c10::Float8_e4m3fn")
+float8_e5m2 = dtype("float8_e5m2", ml_dtypes.float8_e5m2, 4, "Float8_e5m2", "c10::Float8_e5m2")
+float16 = dtype("float16", np.float16, 5, "Half", "c10::Half")
+bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, 5, "BFloat16", "c10::BFloat16")
+float32 = dtype("float32", np.float32, 6, "Float", "float")
+float64 = dtype("float64", np.float64, 7, "Double", "double")
+complex64 = dtype("complex64", np.complex64, 8, "ComplexFloat", "c10::complex<float>")
+complex128 = dtype("complex128", np.complex128, 9, "ComplexDouble", "c10::complex<double>")
 
-ALL = (
-    bool,
-    uint8,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint16,
-    uint32,
-    uint64,
-    float8_e4m3fn,
-    float8_e5m2,
-    float16,
-    bfloat16,
-    float32,
-    float64,
-    complex64,
-    complex128,
-)
+ALL = tuple([d for d in tuple(globals().values()) if type(d) is dtype])  # in the order of TypeNumber (csrc/call.h)
+# Those with classes of tensors and storages, as FloatTensor and FloatStorage; PyTorch made none for types that came later.
+LEGACY = tuple([d for d in ALL if d not in (uint16, uint32, uint64, float8_e4m3fn, float8_e5m2)])
 for _half in (float16, bfloat16, float8_e4m3fn, float8_e5m2):
     _half.compute = float32
 

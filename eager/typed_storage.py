@@ -162,21 +162,8 @@ def _converter(dtype):
     return method
 
 
-for _name, _dtype in dict(
-    double="float64",
-    float="float32",
-    half="float16",
-    bfloat16="bfloat16",
-    long="int64",
-    int="int32",
-    short="int16",
-    char="int8",
-    byte="uint8",
-    bool="bool",
-    complex_float="complex64",
-    complex_double="complex128",
-).items():
-    setattr(TypedStorage, _name, _converter(dtypes.BY_NAME[_dtype]))
+for _dtype in dtypes.LEGACY:
+    setattr(TypedStorage, _dtype.scalar_type.lower().replace("complex", "complex_"), _converter(_dtype))
 
 
 def _plain(value):
@@ -187,23 +174,9 @@ def _rebuild(untyped, dtype) -> TypedStorage:
     return TypedStorage(wrap_storage=untyped, dtype=dtype)
 
 
-_OLD_NAMES = {
-    "Double": "float64",
-    "Float": "float32",
-    "Half": "float16",
-    "Long": "int64",
-    "Int": "int32",
-    "Short": "int16",
-    "Char": "int8",
-    "Byte": "uint8",
-    "Bool": "bool",
-    "BFloat16": "bfloat16",
-    "ComplexDouble": "complex128",
-    "ComplexFloat": "complex64",
-}
 LEGACY: dict[str, type[TypedStorage]] = {
-    f"{old}Storage": type(f"{old}Storage", (TypedStorage,), {"_dtype": dtypes.BY_NAME[name], "__module__": __name__})
-    for old, name in _OLD_NAMES.items()
+    f"{d.scalar_type}Storage": type(f"{d.scalar_type}Storage", (TypedStorage,), {"_dtype": d, "__module__": __name__})
+    for d in dtypes.LEGACY
 }
 STORAGE_NAMES = {cls._dtype: name for name, cls in LEGACY.items()}  # types without one are named in files by themselves
 globals().update(LEGACY)

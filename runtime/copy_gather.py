@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import ml_dtypes
 import numpy as np
 
 from .kernel_calls import Job, product
@@ -16,7 +15,6 @@ from .kernels import GRAIN, SIZES, TYPES, WHOLE, empty, grain_of, plain, run, ru
 SMALL = 1 << 13  # elements below which numpy's call is shorter
 MANY_BYTES = 1 << 20
 _SIDE, _DIMS = 64, 8
-_TO = {np.dtype(t): "to_" + np.dtype(t).name for t in (np.float32, np.float64, ml_dtypes.bfloat16, np.float16)}
 
 
 # -- copies
@@ -164,12 +162,12 @@ def concatenate_calls(c, out, parts, dim):
 
 def converted(x, dtype):
     """x in another floating type; contiguous arrays only, or those that are it with their dims in reverse."""
-    if x.size < SMALL or x.dtype not in TYPES or dtype not in _TO or x.dtype == dtype:
+    if x.size < SMALL or x.dtype not in TYPES or dtype not in TYPES or x.dtype == dtype:
         return NotImplemented
     if not x.flags.c_contiguous:
         return converted(x.T, dtype).T if x.flags.f_contiguous else NotImplemented
     out = empty(x.shape, dtype)
-    run(_TO[dtype], x.dtype, x.size, GRAIN, (out, x))
+    run(f"to_{dtype.name}", x.dtype, x.size, GRAIN, (out, x))
     return out
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from .dataclass import data
-from . import _native
+from . import _native, kernels
 
-TYPES = {"float32": 0, "float64": 1, "bfloat16": 2, "float16": 3}  # FbType
+TYPES = {dtype.name: number for dtype, number in kernels.TYPES.items()}
 NUMBERS = _native.jobs()
 PLAIN, TRANSPOSED, WEIGHT = "FB_CONV_PLAIN", "FB_CONV_TRANSPOSED", "FB_CONV_WEIGHT"
 

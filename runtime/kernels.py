@@ -13,7 +13,7 @@ import numpy as np
 from . import _native
 
 _job, _NUMBERS = _native.job, _native.jobs()
-TYPES = {np.dtype(t): k for k, t in enumerate((np.float32, np.float64, ml_dtypes.bfloat16, np.float16))}
+TYPES = {np.dtype(t): k for k, t in enumerate((np.float32, np.float64, ml_dtypes.bfloat16, np.float16))}  # FbType of csrc/abi.h
 WHOLE = {np.dtype(np.float32), np.dtype(np.float64)}  # types that compute in themselves
 SIZES = {4: 0, 8: 1, 2: 2, 1: 3}  # bytes of an element, for kernels that only move it
 GRAIN = 1 << 14  # elements that are worth a thread

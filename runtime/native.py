@@ -38,11 +38,6 @@ instructions = _native.instructions  # isas, and those that add products of bflo
 chosen_instructions = _native.get_instructions
 
 
-def matmul_types() -> frozenset[np.dtype]:
-    """The element types that `matmul` takes (both operands of one type)."""
-    return frozenset(map(np.dtype, (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)))
-
-
 def default_threads() -> int:
     """Cores this process may use: its affinity mask, cut to the control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,6 +1,6 @@
 // Cache and Door: who owns entries, how they are looked up, and when the compiler is asked.
 #include "cache.h"
-#include "slot_offsets.h"
+#include "eager_classes.h"
 
 #include <structmember.h>
 

@@ -104,8 +104,7 @@ PyObject* step(const Node& node, PyObject* parent, const Slots& slots, Ref& owne
             return kept(owned, size < 0 ? nullptr : PyLong_FromSsize_t(size));
         }
         case Access::Slot:
-            return layout.tensor && PyType_IsSubtype(Py_TYPE(parent), layout.tensor) ? TensorLayout::at(parent,
-                node.number) : nullptr;
+            return layout.is_tensor(parent) ? slot(parent, node.number) : nullptr;
     }
     return nullptr;
 }
@@ -116,7 +115,7 @@ static bool same_bits(double left, double right) { return std::memcmp(&left, &ri
 bool same_constant(PyObject* left, PyObject* right) {
     if (left == right) return true;
     if (Py_TYPE(left) != Py_TYPE(right)) return false;
-    if (layout.tensor && PyType_IsSubtype(Py_TYPE(left), layout.tensor)) return false;   // known by identity
+    if (layout.is_tensor(left)) return false;   // known by identity
     if (PyFloat_CheckExact(left)) return same_bits(PyFloat_AS_DOUBLE(left), PyFloat_AS_DOUBLE(right));
     if (PyComplex_CheckExact(left)) {
         Py_complex a = ((PyComplexObject*)left)->cval, b = ((PyComplexObject*)right)->cval;
@@ -277,22 +276,22 @@ static bool same_far_geometry(const TensorCheck& check, PyObject* tensor) {
 }
 
 bool is_bare(const TensorCheck& check, PyObject* tensor) {
-    return !(check.no_hooks && TensorLayout::holds(tensor, layout.hooks)) &&
-           !(check.no_gradient && TensorLayout::holds(tensor, layout.grad));
+    return !(check.no_hooks && layout.holds(tensor, layout.hooks)) &&
+           !(check.no_gradient && layout.holds(tensor, layout.grad));
 }
 
 bool lies_in(const TensorCheck& check, PyObject* tensor) {
-    if (!layout.tensor || !PyType_IsSubtype(Py_TYPE(tensor), layout.tensor)) return false;
-    PyObject* storage = TensorLayout::at(tensor, layout.storage);
-    return !TensorLayout::holds(tensor, layout.array) && storage && (PyObject*)Py_TYPE(storage) == check.memory.get();
+    if (!layout.is_tensor(tensor)) return false;
+    PyObject* storage = slot(tensor, layout.storage);
+    return !layout.holds(tensor, layout.array) && storage && (PyObject*)Py_TYPE(storage) == check.memory.get();
 }
 
 bool passes_tensor(const TensorCheck& check, PyObject* value) {
     if (!check.type.matches((PyObject*)Py_TYPE(value))) return false;
     PyArrayObject* array = check.memory ? nullptr : layout.array_of(value);
     if (check.memory ? !lies_in(check, value) : !array) return false;
-    if (check.dtype && TensorLayout::at(value, layout.dtype) != check.dtype.get()) return false;
-    if (check.device && !same_or_equal(TensorLayout::at(value, layout.device), check.device.get())) return false;
+    if (check.dtype && slot(value, layout.dtype) != check.dtype.get()) return false;
+    if (check.device && !same_or_equal(slot(value, layout.device), check.device.get())) return false;
     if (check.requires_grad >= 0 && layout.requires_gradient(value) != (check.requires_grad != 0)) return false;
     if (check.leaf >= 0 && layout.is_leaf(value) != (check.leaf != 0)) return false;
     if (!is_bare(check, value)) return false;

@@ -3,7 +3,7 @@
 #include "bind_args.h"
 #include "cache.h"
 #include "frame.h"
-#include "slot_offsets.h"
+#include "eager_classes.h"
 
 namespace doors {
 

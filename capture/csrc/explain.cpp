@@ -61,9 +61,9 @@ static bool explain_tensor(const Place& at, PyObject* value) {
         return differs(at, "type", Ref::borrow(check.type.now()), Ref::borrow((PyObject*)Py_TYPE(value)));
     PyArrayObject* array = layout.array_of(value);
     if (check.memory ? !lies_in(check, value) : !array) return differs(at, "tensor without bytes", Ref(), Ref());
-    if (check.dtype && TensorLayout::at(value, layout.dtype) != check.dtype.get() &&
-        !differs(at, "dtype", check.dtype, Ref::borrow(TensorLayout::at(value, layout.dtype)))) return false;
-    PyObject* device = TensorLayout::at(value, layout.device);
+    if (check.dtype && slot(value, layout.dtype) != check.dtype.get() &&
+        !differs(at, "dtype", check.dtype, Ref::borrow(slot(value, layout.dtype)))) return false;
+    PyObject* device = slot(value, layout.device);
     if (check.device && device != check.device.get() && !same_constant(device ? device : Py_None, check.device.get()) &&
         !differs(at, "device", check.device, Ref::borrow(device))) return false;
     bool gradient = layout.requires_gradient(value);
@@ -72,9 +72,9 @@ static bool explain_tensor(const Place& at, PyObject* value) {
     bool leaf = layout.is_leaf(value);
     if (check.leaf >= 0 && leaf != (check.leaf != 0) && !differs(at, "is_leaf", boolean(check.leaf),
                                                                  boolean(leaf))) return false;
-    if (check.no_hooks && TensorLayout::holds(value, layout.hooks) &&
+    if (check.no_hooks && layout.holds(value, layout.hooks) &&
         !differs(at, "has hooks", boolean(false), boolean(true))) return false;
-    if (check.no_gradient && TensorLayout::holds(value, layout.grad) &&
+    if (check.no_gradient && layout.holds(value, layout.grad) &&
         !differs(at, "has a gradient", boolean(false), boolean(true))) return false;
     if (check.memory) return explain_far_geometry(at, check, value);
     return check.rank < 0 || explain_geometry(at, check, array, itemsize_of(value));

@@ -195,11 +195,11 @@ static bool resolve_key(Node& node, const char* kind, PyObject* key) {
     if (PyLong_CheckExact(key)) node.number = PyLong_AsSsize_t(key);
     if (PyErr_Occurred()) PyErr_Clear();   // a key too large for an index is still a dictionary key
     if (node.access == Access::Slot) {
-        if (!layout.tensor) {
+        if (!layout.type) {
             PyErr_SetString(PyExc_RuntimeError, "guards on slots need configure(tensor=...)");
             return false;
         }
-        node.number = slot_offset((PyObject*)layout.tensor, key);
+        node.number = slot_offset(layout.type, PyUnicode_AsUTF8(key));
         if (node.number < 0) return false;
     }
     if (node.access == Access::Object || node.access == Access::Cell || node.access == Access::Type ||

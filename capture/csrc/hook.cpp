@@ -2,7 +2,7 @@
 #include "bind_args.h"
 #include "cache.h"
 #include "frame.h"
-#include "slot_offsets.h"
+#include "eager_classes.h"
 
 // ---------------------------------------------------------------------------------------------- installation
 
@@ -196,7 +196,7 @@ static PyObject* look_up(PyThreadState* state, Thread& thread, Frame* frame, Doo
     return pass_on(state, frame, PyErr_Occurred() ? 1 : 0);   // raises inside the frame, which CPython then clears
 }
 
-static bool is_tensor(PyObject* value) { return value && layout.tensor && PyObject_TypeCheck(value, layout.tensor); }
+static bool is_tensor(PyObject* value) { return value && layout.is_tensor(value); }
 
 // A tensor among the arguments, or in a tuple of them.
 static bool shows_tensor(Frame* frame, PyCodeObject* code) {

@@ -1,6 +1,6 @@
 // flambeau.capture._capture: frame hook, guard trees and doors.
 #include "cache.h"
-#include "slot_offsets.h"
+#include "eager_classes.h"
 
 PyObject* check_failed_type;
 
@@ -8,13 +8,13 @@ PyObject* check_failed_type;
 // like, and how this thread's state is kept over a compilation.
 static PyObject* configure(PyObject*, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"tensor", "ndarray", "check_failed", "state", "hook_names", "keep", "put_back", nullptr};
-    PyObject *tensor, *ndarray, *check_failed = Py_None, *state = Py_None, *hook_names = Py_None;
+    PyTypeObject *tensor, *ndarray;
+    PyObject *check_failed = Py_None, *state = Py_None, *hook_names = Py_None;
     PyObject *keeper = Py_None, *put_back = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOOOO", (char**)names, &tensor, &ndarray, &check_failed, &state,
-                                     &hook_names, &keeper, &put_back))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|OOOOO", (char**)names, &PyType_Type, &tensor, &PyType_Type,
+                                     &ndarray, &check_failed, &state, &hook_names, &keeper, &put_back) || !layout.learn(tensor))
         return nullptr;
-    Ref done(configure_layout(tensor, ndarray));
-    if (!done) return nullptr;
+    Py_XSETREF(layout.ndarray, (PyTypeObject*)Py_NewRef((PyObject*)ndarray));
     auto keep = [](PyObject*& field, PyObject* value) { if (value != Py_None) { Py_INCREF(value); Py_XSETREF(field,
         value); } };
     keep(check_failed_type, check_failed);
@@ -22,7 +22,7 @@ static PyObject* configure(PyObject*, PyObject* args, PyObject* kwargs) {
     keep(layout.hook_names, hook_names);
     keep(layout.keep, keeper);
     keep(layout.put_back, put_back);
-    return done.release();
+    Py_RETURN_NONE;
 }
 
 static PyObject* whole(PyObject*, PyObject* args) {

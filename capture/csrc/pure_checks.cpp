@@ -51,8 +51,6 @@ static Truth attribute(const Node& node, PyObject* parent, PyObject*& value) {
     return Truth::Impure;
 }
 
-bool is_tensor(PyObject* value) { return layout.tensor && PyType_IsSubtype(Py_TYPE(value), layout.tensor); }
-
 // The value of a key that is compared by identity, in a dictionary of any keys; null where it is not there. Keys are mostly
 // asked for in the dictionary's order, so the search goes on where the last one ended.
 static PyObject* by_identity(PyObject* dict, PyObject* wanted) {
@@ -69,7 +67,7 @@ static PyObject* by_identity(PyObject* dict, PyObject* wanted) {
 
 static Truth item(const Node& node, PyObject* parent, PyObject*& value) {
     bool list = PyList_CheckExact(parent);
-    if (PyDict_Check(parent) && is_tensor(node.key.get())) {
+    if (PyDict_Check(parent) && layout.is_tensor(node.key.get())) {
         value = by_identity(parent, node.key.get());
         return value ? Truth::Yes : Truth::Impure;
     }
@@ -126,7 +124,7 @@ static Truth named(const Check& check, PyObject* dict) {
 }
 
 static Truth has_item(const Check& check, PyObject* value) {
-    if (PyDict_Check(value) && is_tensor(check.payload.get()))
+    if (PyDict_Check(value) && layout.is_tensor(check.payload.get()))
         return by_identity(value, check.payload.get()) ? answer(check.test == Test::HasItem)
             : check.test == Test::HasItem ? Truth::No : Truth::Impure;
     return PyDict_CheckExact(value) ? named(check, value) : Truth::Impure;
@@ -139,8 +137,8 @@ static Truth no_own(const Check& check, PyObject* value) {
 }
 
 static Truth tensor(const TensorCheck& check, PyObject* value) {
-    if (!is_tensor(value)) return Truth::No;
-    if (check.device && TensorLayout::at(value, layout.device) != check.device.get()) return Truth::Impure;
+    if (!layout.is_tensor(value)) return Truth::No;
+    if (check.device && slot(value, layout.device) != check.device.get()) return Truth::Impure;
     return answer(passes_tensor(check, value));
 }
 

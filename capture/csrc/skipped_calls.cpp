@@ -1,6 +1,6 @@
 #include "skipped_calls.h"
 
-#include "slot_offsets.h"
+#include "eager_classes.h"
 
 static bool is_constant(PyObject* object) {
     return object == Py_None || PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
@@ -15,7 +15,7 @@ bool Look::Mark::set(PyObject* arg) {
     PyArrayObject* array = layout.array_of(arg);
     if (!array || PyArray_NDIM(array) > RANK) return false;
     type = Py_TYPE(arg);
-    dtype = TensorLayout::at(arg, layout.dtype);
+    dtype = slot(arg, layout.dtype);
     rank = PyArray_NDIM(array);
     std::copy_n(PyArray_DIMS(array), rank, sizes);
     return true;
@@ -23,7 +23,7 @@ bool Look::Mark::set(PyObject* arg) {
 
 bool Look::Mark::fits(PyObject* arg) const {
     if (rank < 0) return arg == constant.get();
-    if (Py_TYPE(arg) != type || TensorLayout::at(arg, layout.dtype) != dtype) return false;
+    if (Py_TYPE(arg) != type || slot(arg, layout.dtype) != dtype) return false;
     PyArrayObject* array = layout.array_of(arg);
     return array && PyArray_NDIM(array) == rank && std::equal(sizes, sizes + rank, PyArray_DIMS(array));
 }

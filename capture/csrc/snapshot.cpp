@@ -77,7 +77,7 @@ PyDictObject* dict_of(PyObject* object, PyObject**& place) {
 bool keyed_by_tensors(const Node& node, PyObject* value) {
     if (!PyDict_Check(value) || node.children.empty()) return false;
     for (const Node* child : node.children)
-        if (child->access != Access::Item || !is_tensor(child->key.get())) return false;
+        if (child->access != Access::Item || !layout.is_tensor(child->key.get())) return false;
     return true;
 }
 
@@ -106,7 +106,7 @@ void Recorder::know(PyTypeObject* type) {
 
 void take_tensor(Snapshot& out, TensorFact& fact, PyObject* value) {
     PyArrayObject* array = layout.array_of(value);
-    auto at = [&](Py_ssize_t offset) { return TensorLayout::at(value, offset); };
+    auto at = [&](Py_ssize_t offset) { return slot(value, offset); };
     int rank = PyArray_NDIM(array), first = fact.tensor && fact.rank == rank ? fact.first_dim : (int)out.dims.size();
     const TensorCheck& check = *fact.check->tensor;
     fact = {fact.check, check.no_hooks, check.no_gradient, fact.first_key, fact.keys, value, Py_TYPE(value), (PyObject*)array, at(layout.dtype), at(layout.device),
@@ -212,7 +212,7 @@ Found Recorder::container(const Node& node, PyObject* value, Kind kind) {
 
 Found Recorder::capture(const Node& node, PyObject* value) {
     if (is_plain(value)) return still(node, value);
-    if (is_tensor(value)) {
+    if (layout.is_tensor(value)) {
         Found found = tensor(node, value);
         if (found == Found::Bears) keep_value(out_, node, value);
         return found;
@@ -228,7 +228,7 @@ Found Recorder::anchor(const Node& node, const Node* through) {
     PyObject *above = Py_None, *value = nullptr;
     if (through && pure_step(*through, Py_None, slots_, above) != Truth::Yes) return Found::Loose;
     if (pure_step(node, above, slots_, value) != Truth::Yes) return Found::Loose;
-    if (is_plain(value) || is_tensor(value) || is_identity(node)) return Found::Loose;
+    if (is_plain(value) || layout.is_tensor(value) || is_identity(node)) return Found::Loose;
     Found found = capture(node, value);
     if (found == Found::Bears) out_.anchors.push_back({through, &node, value});
     return found;
@@ -369,11 +369,11 @@ bool holds_still(Snapshot& snapshot, Fact& fact, const Slots& slots) {
 
 bool same_tensor(const Snapshot& snapshot, const TensorFact& fact) {
     PyObject* tensor = fact.tensor;
-    auto at = [&](Py_ssize_t offset) { return TensorLayout::at(tensor, offset); };
+    auto at = [&](Py_ssize_t offset) { return slot(tensor, offset); };
     if (Py_TYPE(tensor) != fact.type || at(layout.array) != fact.array || at(layout.dtype) != fact.dtype ||
         at(layout.device) != fact.device || at(layout.requires_grad) != fact.requires_grad ||
-        at(layout.grad_fn) != fact.grad_fn || (fact.no_hooks && TensorLayout::holds(tensor, layout.hooks)) ||
-        (fact.no_gradient && TensorLayout::holds(tensor, layout.grad))) return false;
+        at(layout.grad_fn) != fact.grad_fn || (fact.no_hooks && layout.holds(tensor, layout.hooks)) ||
+        (fact.no_gradient && layout.holds(tensor, layout.grad))) return false;
     PyArrayObject* array = (PyArrayObject*)fact.array;
     if (Py_TYPE(array) != layout.ndarray || (char*)PyArray_DATA(array) != fact.data || PyArray_NDIM(array) != fact.rank)
         return false;
@@ -396,7 +396,7 @@ bool refresh_tensor(Snapshot& snapshot, TensorFact& fact) {
 bool same_slots(Snapshot& snapshot, const TensorFact& fact) {
     for (int i = fact.first_key; i < fact.first_key + fact.keys; i++) {
         const Key& key = snapshot.keys[i];
-        if (TensorLayout::at(fact.tensor, key.node->number) == key.value) continue;
+        if (slot(fact.tensor, key.node->number) == key.value) continue;
         for (const Key& other : snapshot.keys)
             if (other.node->access == Access::Slot && other.node->number == key.node->number) other.node->restless = true;
         return false;

@@ -75,7 +75,6 @@ bool walk_child(const Node& child, PyObject* parent, const Slots& slots, Fetched
 
 bool is_scalar(PyObject* value);            // of the interpreter's own constants
 bool is_plain(PyObject* value);             // such a one, or a tuple of them
-bool is_tensor(PyObject* value);
 bool plain_keys(PyObject* dict);           // all keys are exact strings: comparing them runs nobody's code
 bool own_values(PyDictObject* dict);       // its version tells of every change
 uint64_t dict_version(PyDictObject* dict);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "guards.h"
-#include "slot_offsets.h"
+#include "eager_classes.h"
 
 namespace guards {
 

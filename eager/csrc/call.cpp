@@ -45,19 +45,7 @@ bool read_state(Thread& out) {
 // ---- tensors
 
 PyObject* new_tensor(PyObject* array, PyObject* dtype) {
-    PyObject* t = world.tensor->tp_alloc(world.tensor, 0);
-    if (!t) {
-        Py_DECREF(array);
-        return nullptr;
-    }
-    slot(t, world.t.array) = array;
-    put(t, world.t.dtype, dtype);
-    put(t, world.t.device, world.cpu);
-    put(t, world.t.requires_grad, Py_False);
-    put(t, world.t.grad_fn, Py_None);
-    put(t, world.t.storage, Py_None);
-    put(t, world.t.view, inference_mode ? world.inference_view : Py_None);
-    return t;
+    return world.t.make(array, dtype, world.cpu, inference_mode ? world.inference_view : Py_None);
 }
 
 static bool fill(PyObject* tuple, const npy_intp* values, int count) {
@@ -204,8 +192,15 @@ PyObject* edge_of(PyObject* t) {
     return edge;
 }
 
-// Asks autograd_node.py once per set of operands: `learn_needs(op, mask of bools)` -> (any formula, output kept, codes).
-const Needs* needs_of(PyObject* op, NeedsTable& table, unsigned mask, int count) {
+static unsigned bits_of(PyObject* numbers) {
+    unsigned bits = 0;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(numbers); k++) bits |= 1u << PyLong_AsLong(PyTuple_GET_ITEM(numbers, k));
+    return bits;
+}
+static bool has(unsigned bits, Py_ssize_t k) { return k < 32 && bits >> k & 1; }
+
+// Asks dispatch.py once per set of operands: `learn_needs(op, mask of bools)`.
+static const Needs* needs_of(PyObject* op, NeedsTable& table, unsigned mask, int count) {
     for (int k = 0; k < table.used; k++)
         if (table.entries[k].mask == mask) return &table.entries[k];
     Ref flags(PyTuple_New(count));
@@ -213,10 +208,12 @@ const Needs* needs_of(PyObject* op, NeedsTable& table, unsigned mask, int count)
     for (int k = 0; k < count; k++) PyTuple_SET_ITEM(flags.get(), k, PyBool_FromLong(mask >> k & 1));
     Ref answer(PyObject_CallFunctionObjArgs(world.learn_needs, op, flags.get(), nullptr));
     if (!answer) return nullptr;
-    Needs needs = {mask, PyTuple_GET_ITEM(answer.get(), 0) == Py_True, 0, {}};
-    PyObject *codes = PyTuple_GET_ITEM(answer.get(), 2), *outs = PyTuple_GET_ITEM(answer.get(), 3);
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outs); k++) needs.outs |= 1u << PyLong_AsLong(PyTuple_GET_ITEM(outs, k));
-    for (int k = 0; k < count; k++) needs.keep[k] = (Keep)PyLong_AsLong(PyTuple_GET_ITEM(codes, k));
+    PyObject* const* told = PySequence_Fast_ITEMS(answer.get());
+    Needs needs = {mask, told[0] == Py_True, bits_of(told[3]), bits_of(told[4]), {}, {}};
+    for (int k = 0; k < count; k++) {
+        needs.codes[k] = (Code)PyLong_AsLong(PyTuple_GET_ITEM(told[1], k));
+        needs.keep[k] = (Keep)PyLong_AsLong(PyTuple_GET_ITEM(told[2], k));
+    }
     int at = table.used < 8 ? table.used++ : 7;
     table.entries[at] = needs;
     return &table.entries[at];
@@ -232,77 +229,51 @@ PyObject* meta_of(PyObject* t) {
     return meta;
 }
 
-static bool holds_tensors(PyObject* a) { return PyTuple_CheckExact(a) && PyTuple_GET_SIZE(a) && is_tensor(PyTuple_GET_ITEM(a, 0)); }
-
-// The version of a saved tensor, or of each in a tuple.
-static PyObject* version_kept(PyObject* a) {
-    if (is_tensor(a)) return saved_version(a);
-    PyObject* list = PyTuple_New(PyTuple_GET_SIZE(a));
-    for (Py_ssize_t k = 0; list && k < PyTuple_GET_SIZE(a); k++) {
-        PyObject* version = saved_version(PyTuple_GET_ITEM(a, k));
-        if (!version) Py_CLEAR(list);
-        else PyTuple_SET_ITEM(list, k, version);
-    }
-    return list;
-}
-
-// The saved arguments, and their versions where a tensor is saved.
+// The saved arguments, and their versions where a tensor is saved: as save_args (autograd_node.py).
 static bool save(const Needs* needs, PyObject* const* args, int count, Ref& saved, Ref& versions) {
     saved = Ref(PyTuple_New(count));
     if (!saved) return false;
     for (int k = 0; k < count; k++) {
-        PyObject* a = args[k];
-        bool tensor = is_tensor(a);
-        if (needs->keep[k] == SAVE && (tensor || holds_tensors(a))) {
-            if (!versions) {
-                versions = Ref(PyTuple_New(count));
-                if (!versions) return false;
-                for (int j = 0; j < count; j++) PyTuple_SET_ITEM(versions.get(), j, Py_NewRef(Py_None));
-            }
-            PyObject* version = version_kept(a);
-            if (!version) return false;
-            Py_DECREF(PyTuple_GET_ITEM(versions.get(), k));
-            PyTuple_SET_ITEM(versions.get(), k, version);
-        }
-        PyObject* kept = !tensor || needs->keep[k] == SAVE ? Py_NewRef(a)
-            : needs->keep[k] == META                       ? meta_of(a)
-                                                           : Py_NewRef(Py_None);
+        PyObject *a = args[k], *kept;
+        bool many = needs->codes[k] == TENSORS && a != Py_None, tensors = many || (needs->codes[k] == TENSOR && is_tensor(a));
+        Keep how = needs->keep[k];
+        if (!tensors || how == SAVE) kept = Py_NewRef(a);
+        else kept = many ? each(a, meta_of).release() : how == META ? meta_of(a) : Py_NewRef(Py_None);
         if (!kept) return false;
         PyTuple_SET_ITEM(saved.get(), k, kept);
+        if (!tensors || how != SAVE) continue;
+        if (!versions) {
+            versions = Ref(PyTuple_New(count));
+            if (!versions) return false;
+            for (int j = 0; j < count; j++) PyTuple_SET_ITEM(versions.get(), j, Py_NewRef(Py_None));
+        }
+        PyObject* version = many ? each(a, saved_version).release() : saved_version(a);
+        if (!version) return false;
+        Py_DECREF(PyTuple_GET_ITEM(versions.get(), k));
+        PyTuple_SET_ITEM(versions.get(), k, version);
     }
     return true;
 }
 
-static PyObject* described(PyObject* out) { // (sizes, dtype, device)
-    PyArrayObject* a = array_of(out);
-    PyObject *inner = PyTuple_New(3), *sizes = tuple_of(PyArray_DIMS(a), PyArray_NDIM(a));
-    if (!inner || !sizes) return nullptr;
-    PyTuple_SET_ITEM(inner, 0, sizes);
-    PyTuple_SET_ITEM(inner, 1, Py_NewRef(slot(out, world.t.dtype)));
-    PyTuple_SET_ITEM(inner, 2, Py_NewRef(slot(out, world.t.device)));
-    return inner;
+PyObject* description_of(PyObject* t) {
+    PyArrayObject* a = array_of(t);
+    PyObject *made = a ? PyTuple_New(3) : nullptr, *sizes = made ? tuple_of(PyArray_DIMS(a), PyArray_NDIM(a)) : nullptr;
+    if (!sizes) return Py_XDECREF(made), nullptr;
+    PyTuple_SET_ITEM(made, 0, sizes);
+    PyTuple_SET_ITEM(made, 1, Py_NewRef(slot(t, world.t.dtype)));
+    PyTuple_SET_ITEM(made, 2, Py_NewRef(slot(t, world.t.device)));
+    return made;
 }
 
-static PyObject* metas_of_all(PyObject* const* outs, int n) {
-    PyObject* outer = PyTuple_New(n);
-    for (int k = 0; outer && k < n; k++) {
-        PyObject* inner = described(outs[k]);
-        if (!inner) Py_CLEAR(outer);
-        else PyTuple_SET_ITEM(outer, k, inner);
-    }
-    return outer;
-}
-PyObject* metas_of(PyObject* out) { return metas_of_all(&out, 1); }
-
-// Outputs of which some are saved: ((SavedOutput(out) or its Meta, ...), (version, ...)).
-static bool save_outputs(PyObject* node, PyObject* const* outs, int n, unsigned saved) {
-    Ref kept(PyTuple_New(n)), versions(PyTuple_New(n));
-    for (int k = 0; kept && versions && k < n; k++) {
-        PyObject* one = saved >> k & 1 ? PyObject_CallOneArg(world.saved_output, outs[k]) : meta_of(outs[k]);
+// Outputs of which some are saved: ([SavedOutput(out) or its Meta, ...], [version, ...]).
+static bool save_outputs(PyObject* node, PyObject* const* outs, Py_ssize_t n, unsigned saved) {
+    Ref kept(PyList_New(n)), versions(PyList_New(n));
+    for (Py_ssize_t k = 0; kept && versions && k < n; k++) {
+        PyObject* one = has(saved, k) ? PyObject_CallOneArg(world.saved_output, outs[k]) : meta_of(outs[k]);
         PyObject* version = PyLong_FromLong(version_of(outs[k]));
         if (!one || !version) return Py_XDECREF(one), Py_XDECREF(version), false;
-        PyTuple_SET_ITEM(kept.get(), k, one);
-        PyTuple_SET_ITEM(versions.get(), k, version);
+        PyList_SET_ITEM(kept.get(), k, one);
+        PyList_SET_ITEM(versions.get(), k, version);
     }
     PyObject* pair = kept && versions ? PyTuple_Pack(2, kept.get(), versions.get()) : nullptr;
     if (pair) reset(node, world.n.outs, pair);
@@ -323,32 +294,42 @@ PyObject* new_node(PyObject* op, PyObject* args, PyObject* versions, PyObject* e
     return node;
 }
 
-bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* out) {
-    return record_first(op, table, args, count, mask, &out, 1);
+static PyObject* edge_for(const Needs* needs, PyObject* a, int k) { // one edge, or a list of them for tensors
+    if (needs->codes[k] != TENSORS || a == Py_None) return needs->mask >> k & 1 ? edge_of(a) : Py_NewRef(Py_None);
+    Ref edges = each(a, edge_of);
+    return edges ? PySequence_List(edges.get()) : nullptr;
 }
 
-bool record_first(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* const* outs, int n) {
-    PyObject* out = outs[0];
-    int type = type_of(out);
-    if (type < 0 || world.types[type].category < 2) return true;
+static bool differentiable(const Needs* needs, PyObject* out, Py_ssize_t k) {
+    int type = has(needs->constant, k) ? -1 : type_of(out);
+    return type >= 0 && world.types[type].category >= 2;
+}
+
+bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* const* outs, Py_ssize_t n) {
     const Needs* needs = needs_of(op, table, mask, count);
     if (!needs) return false;
-    if (!needs->any) return true;
-    Ref edges(PyTuple_New(count)), saved, versions;
-    if (!edges) return false;
+    bool any = false;
+    for (Py_ssize_t k = 0; k < n && !any; k++) any = differentiable(needs, outs[k], k);
+    if (!needs->any || !any) return true;
+    Ref edges(PyTuple_New(count)), metas(PyTuple_New(n)), saved, versions;
+    if (!edges || !metas || !save(needs, args, count, saved, versions)) return false;
     for (int k = 0; k < count; k++) {
-        PyObject* edge = mask >> k & 1 ? edge_of(args[k]) : Py_NewRef(Py_None);
+        PyObject* edge = edge_for(needs, args[k], k);
         if (!edge) return false;
         PyTuple_SET_ITEM(edges.get(), k, edge);
     }
-    if (!save(needs, args, count, saved, versions)) return false;
-    PyObject* metas = metas_of_all(outs, n);
-    if (!metas) return false;
-    Ref node(new_node(op, saved.release(), versions ? versions.release() : Py_NewRef(Py_None), edges.release(), metas));
-    if (!node) return false;
-    if (needs->outs && !save_outputs(node.get(), outs, n, needs->outs)) return false;
-    reset(out, world.t.grad_fn, node.release());
-    reset(out, world.t.output_nr, PyLong_FromLong(0));
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject* described = description_of(outs[k]);
+        if (!described) return false;
+        PyTuple_SET_ITEM(metas.get(), k, described);
+    }
+    Ref node(new_node(op, saved.release(), versions ? versions.release() : Py_NewRef(Py_None), edges.release(), metas.release()));
+    if (!node || (needs->outs && !save_outputs(node.get(), outs, n, needs->outs))) return false;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        if (!differentiable(needs, outs[k], k)) continue;
+        reset(outs[k], world.t.grad_fn, Py_NewRef(node.get()));
+        reset(outs[k], world.t.output_nr, PyLong_FromSsize_t(k));
+    }
     return true;
 }
 
@@ -416,27 +397,6 @@ bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destr
 
 // ---- bind
 
-static Py_ssize_t offset_of(PyTypeObject* type, const char* name) {
-    Ref found(PyObject_GetAttrString((PyObject*)type, name));
-    if (!found) return -1;
-    if (Py_TYPE(found.get()) != &PyMemberDescr_Type) {
-        PyErr_Format(PyExc_TypeError, "%s.%s is not a slot", type->tp_name, name);
-        return -1;
-    }
-    return ((PyMemberDescrObject*)found.get())->d_member->offset;
-}
-
-struct Named {
-    const char* name;
-    Py_ssize_t* offset;
-};
-
-static bool learn(PyTypeObject* type, std::initializer_list<Named> slots) {
-    for (const Named& each : slots)
-        if ((*each.offset = offset_of(type, each.name)) < 0) return false;
-    return true;
-}
-
 static bool learn_types(PyObject* dtypes) {
     if (PySequence_Size(dtypes) != TYPES) {
         PyErr_SetString(PyExc_ValueError, "bind: the list of element types has changed");
@@ -459,10 +419,9 @@ static bool learn_prototype(PyObject* storage) {
     PyObject *dict = Py_TYPE(storage)->tp_dict, *name, *value;
     Py_ssize_t at = 0;
     while (PyDict_Next(dict, &at, &name, &value)) {
-        if (Py_TYPE(value) != &PyMemberDescr_Type) continue;
-        PyMemberDef* member = ((PyMemberDescrObject*)value)->d_member;
-        bool own = member->offset == s.bytes || member->offset == s.device || member->type != T_OBJECT_EX;
-        PyObject* held = own ? nullptr : slot(storage, member->offset);
+        const PyMemberDef* member = slot_member(value);
+        bool copied = member && member->offset != s.bytes && member->offset != s.device;
+        PyObject* held = copied ? slot(storage, member->offset) : nullptr;
         if (held && s.others < 16) s.other[s.others++] = {member->offset, Py_NewRef(held)};
     }
     return true;
@@ -473,7 +432,7 @@ static PyObject* py_bind(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO", &tensor, &node, &storage, &size, &view, &meta, &dtypes, &state, &cpu,
             &saved, &needs, &data, &inference, &api))
         return nullptr;
-    world.tensor = world.plain[0] = world.plain[1] = world.plain[2] = world.plain[3] = (PyTypeObject*)Py_NewRef(tensor);
+    world.plain[0] = world.plain[1] = world.plain[2] = world.plain[3] = (PyTypeObject*)Py_NewRef(tensor);
     world.node = (PyTypeObject*)Py_NewRef(node), world.storage = (PyTypeObject*)Py_NewRef(Py_TYPE(storage));
     world.size = (PyTypeObject*)Py_NewRef(size), world.view = (PyTypeObject*)Py_NewRef(view);
     world.meta = (PyTypeObject*)Py_NewRef(meta);
@@ -483,21 +442,17 @@ static PyObject* py_bind(PyObject*, PyObject* args) {
     world.multiple = PyUnicode_InternFromString("multiple"), world.inference = PyUnicode_InternFromString("inference");
     world.byte_descr = (PyObject*)PyArray_DescrFromType(NPY_UBYTE);
     world.api = (const FbApi*)PyCapsule_GetPointer(api, "flambeau.runtime._native.api");
-    TensorSlots& t = world.t;
     NodeSlots& n = world.n;
     StorageSlots& s = world.s;
     MetaSlots& m = world.m;
     bool learned = world.api && learn_types(dtypes)
-        && learn(world.tensor, {{"_array", &t.array}, {"_dtype", &t.dtype}, {"_device", &t.device},
-               {"_requires_grad", &t.requires_grad}, {"_grad_fn", &t.grad_fn}, {"_storage", &t.storage},
-               {"_view", &t.view}, {"_geometry", &t.geometry}, {"_grad", &t.grad}, {"_output_nr", &t.output_nr},
-               {"_hooks", &t.hooks}})
-        && learn(world.node, {{"op", &n.op}, {"args", &n.args}, {"versions", &n.versions}, {"edges", &n.edges},
+        && world.t.learn(world.plain[0])
+        && learn_slots(world.node, {{"op", &n.op}, {"args", &n.args}, {"versions", &n.versions}, {"edges", &n.edges},
                {"metas", &n.metas}, {"outs", &n.outs}, {"sequence", &n.sequence}})
-        && learn(world.storage, {{"bytes", &s.bytes}, {"_version", &s.version}, {"data_version", &s.data_version},
+        && learn_slots(world.storage, {{"bytes", &s.bytes}, {"_version", &s.version}, {"data_version", &s.data_version},
                {"views", &s.views}, {"pruned", &s.pruned}, {"device", &s.device}})
         && learn_prototype(storage)
-        && learn(world.meta, {{"shape", &m.shape}, {"dtype", &m.dtype}, {"device", &m.device}});
+        && learn_slots(world.meta, {{"shape", &m.shape}, {"dtype", &m.dtype}, {"device", &m.device}});
     if (!learned) return nullptr;
     Py_RETURN_NONE;
 }

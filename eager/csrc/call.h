@@ -9,7 +9,6 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <structmember.h>
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
 #define PY_ARRAY_UNIQUE_SYMBOL flambeau_eager_array
 #define PY_UFUNC_UNIQUE_SYMBOL flambeau_eager_ufunc
@@ -24,6 +23,7 @@
 
 #include "../../runtime/csrc/abi.h"
 #include "../../runtime/csrc/api.h"
+#include "../../runtime/csrc/slots.h"
 
 constexpr int TYPES = 17, MAX_DIMS = 16, MAX_ARGS = 6;
 
@@ -37,9 +37,10 @@ struct Type {
     int itemsize, category;
 };
 
-struct TensorSlots {
-    Py_ssize_t array, dtype, device, requires_grad, grad_fn, storage, view, geometry, grad, output_nr, hooks;
-};
+inline int kernel_type(int type) { // FbType of csrc/abi.h; -1: the runtime's kernels do not take it
+    return type == FLOAT32 ? FB_FLOAT : type == FLOAT64 ? FB_DOUBLE : type == BFLOAT16 ? FB_BF16 : type == FLOAT16 ? FB_F16 : -1;
+}
+
 struct NodeSlots {
     Py_ssize_t op, args, versions, edges, metas, outs, sequence;
 };
@@ -54,9 +55,9 @@ struct MetaSlots {
 
 // Everything that `bind` is told.
 struct World {
-    PyTypeObject *tensor, *node, *storage, *size, *view, *meta, *attached;
+    PyTypeObject *node, *storage, *size, *view, *meta, *attached;
     PyTypeObject* plain[4]; // Tensor and the subclasses whose results are plain tensors
-    TensorSlots t;
+    TensorLayout t;
     NodeSlots n;
     StorageSlots s;
     MetaSlots m;
@@ -85,8 +86,6 @@ struct Ref {
     explicit operator bool() const { return p; }
 };
 
-inline PyObject*& slot(PyObject* object, Py_ssize_t offset) { return *(PyObject**)((char*)object + offset); }
-inline void put(PyObject* object, Py_ssize_t offset, PyObject* value) { slot(object, offset) = Py_NewRef(value); }
 inline void reset(PyObject* object, Py_ssize_t offset, PyObject* stolen) {
     PyObject* old = slot(object, offset);
     slot(object, offset) = stolen;
@@ -106,7 +105,7 @@ inline bool is_plain(PyObject* x) {
     PyTypeObject* type = Py_TYPE(x);
     return type == world.plain[0] || type == world.plain[1] || type == world.plain[2] || type == world.plain[3];
 }
-inline bool is_tensor(PyObject* x) { return is_plain(x) || PyType_IsSubtype(Py_TYPE(x), world.tensor); }
+inline bool is_tensor(PyObject* x) { return is_plain(x) || PyType_IsSubtype(Py_TYPE(x), world.t.type); }
 
 inline PyArrayObject* array_of(PyObject* t) { // null for a fake, or for anything but a plain ndarray
     PyObject* a = slot(t, world.t.array);
@@ -135,31 +134,47 @@ PyObject* root_view(PyObject* t); // borrowed: None, or the `_view` that stands 
 extern thread_local bool inference_mode; // new tensors are inference tensors
 PyObject* fresh_array(int type, int dims, const npy_intp* sizes, const npy_intp* strides_in_elements);
 
-// -- recording. What a record's gradients need of a call, per set of operands that lead to a gradient.
-enum Keep : signed char { DROP, SAVE, META };
+// The tuple of f(item) for a sequence; null where f gives null.
+template <class F> Ref each(PyObject* sequence, F f) {
+    Ref fast(PySequence_Fast(sequence, "a sequence is needed"));
+    Ref made(fast ? PyTuple_New(PySequence_Fast_GET_SIZE(fast.get())) : nullptr);
+    for (Py_ssize_t k = 0; made && k < PyTuple_GET_SIZE(made.get()); k++) {
+        PyObject* item = f(PySequence_Fast_GET_ITEM(fast.get(), k));
+        if (!item) return Ref();
+        PyTuple_SET_ITEM(made.get(), k, item);
+    }
+    return made;
+}
+
+// -- recording. What a record's gradients need of a call, per set of operands that lead to a gradient: planned in Python,
+// once (`learn_needs`).
+constexpr int MAX_PARAMS = 24;
+enum Code : char { PLAIN, TENSOR, TENSORS }; // what a parameter takes: Op.codes
+enum Keep : char { DROP, SAVE, META };
 struct Needs {
     unsigned mask;
     bool any; // some formula runs
-    unsigned outs; // bit k: the k-th output is saved
-    Keep keep[MAX_ARGS];
+    unsigned outs, constant; // bit k: the k-th output is saved; has no gradient
+    Code codes[MAX_PARAMS];
+    Keep keep[MAX_PARAMS];
 };
-const Needs* needs_of(PyObject* op, struct NeedsTable& table, unsigned mask, int count);
 struct NeedsTable {
     int used = 0;
     Needs entries[8];
 };
 PyObject* edge_of(PyObject* t); // new reference: (node, output number), (leaf, 0) or None
-// Hang a node on `out`: `args` as given to the record; bit k of `mask`: args[k] is a tensor that needs a gradient.
-bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* out);
-// The same for several outputs, of which only the first has a gradient.
-bool record_first(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* const* outs, int n);
+// Hang a node on the outputs: `args` as given to the record; bit k of `mask`: args[k] is or holds a tensor that needs a gradient.
+bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* const* outs, Py_ssize_t n);
+inline bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* out) {
+    return record(op, table, args, count, mask, &out, 1);
+}
 
 // The node of a complete call of a record with kernels (`entry`: its callable), hung on the outputs, a tuple, where an
 // argument leads on.
 bool record_outputs(PyObject* entry, PyObject* const* args, PyObject* outs);
 
 PyObject* meta_of(PyObject* t); // its Meta
-PyObject* metas_of(PyObject* out); // ((sizes, dtype, device),)
+PyObject* description_of(PyObject* t); // (sizes, dtype, device), as a node keeps them; null without an error for a fake
 // steals all but `op`
 PyObject* new_node(PyObject* op, PyObject* args, PyObject* versions, PyObject* edges, PyObject* metas);
 

@@ -9,31 +9,6 @@
 
 namespace {
 
-// (sizes, dtype, device), as a node keeps them; null without an error for a fake.
-PyObject* meta_tuple(PyObject* t) {
-    PyArrayObject* a = array_of(t);
-    Ref meta(a ? PyTuple_New(3) : nullptr);
-    if (!meta) return nullptr;
-    PyObject* sizes = tuple_of(PyArray_DIMS(a), PyArray_NDIM(a));
-    if (!sizes) return nullptr;
-    PyTuple_SET_ITEM(meta.get(), 0, sizes);
-    PyTuple_SET_ITEM(meta.get(), 1, Py_NewRef(slot(t, world.t.dtype)));
-    PyTuple_SET_ITEM(meta.get(), 2, Py_NewRef(slot(t, world.t.device)));
-    return meta.release();
-}
-
-// The tuple of f(item) for a sequence; null where f gives null.
-template <class F> Ref each(PyObject* sequence, F f) {
-    Ref fast(PySequence_Fast(sequence, "outputs and inputs must be sequences"));
-    Ref made(fast ? PyTuple_New(PySequence_Fast_GET_SIZE(fast.get())) : nullptr);
-    for (Py_ssize_t k = 0; made && k < PyTuple_GET_SIZE(made.get()); k++) {
-        PyObject* item = f(PySequence_Fast_GET_ITEM(fast.get(), k));
-        if (!item) return Ref();
-        PyTuple_SET_ITEM(made.get(), k, item);
-    }
-    return made;
-}
-
 // A new node over the outputs (tensors, or None), whose edges lead to the inputs. None: no input leads anywhere. False: the
 // call is for Python.
 PyObject* attach_to(PyObject* outs, PyObject* inputs) {
@@ -46,7 +21,7 @@ PyObject* attach_to(PyObject* outs, PyObject* inputs) {
     if (!edges) return nullptr;
     if (!any) Py_RETURN_NONE;
     static PyObject* nothing = Py_BuildValue("(()OO)", Py_None, Py_None);
-    Ref metas = each(outs, [](PyObject* t) { return t == Py_None ? Py_NewRef(nothing) : meta_tuple(t); });
+    Ref metas = each(outs, [](PyObject* t) { return t == Py_None ? Py_NewRef(nothing) : description_of(t); });
     if (!metas) {
         if (PyErr_Occurred()) return nullptr;
         Py_RETURN_FALSE;
@@ -521,34 +496,24 @@ PyObject* passage_new(PyTypeObject* type, PyObject* args, PyObject*) {
     return (PyObject*)self;
 }
 
-Py_ssize_t offset_of(PyObject* type, const char* name) { // of a slot; -1 with an error set
-    Ref found(PyObject_GetAttrString(type, name));
-    if (found && Py_TYPE(found.get()) == &PyMemberDescr_Type)
-        return ((PyMemberDescrObject*)found.get())->d_member->offset;
-    if (found) PyErr_Format(PyExc_TypeError, "%R has no slot %s", type, name);
-    return -1;
-}
-
 // passages(Call, SavedList, CheckFailed): the classes of what a passage makes and raises
 PyObject* passages(PyObject*, PyObject* args) {
-    PyObject *call, *saved, *failed, *node = (PyObject*)world.attached, *output = world.saved_output;
+    PyTypeObject *call, *saved;
+    PyObject* failed;
     if (!PyArg_ParseTuple(args, "O!O!O", &PyType_Type, &call, &PyType_Type, &saved, &failed)) return nullptr;
     Places p = {};
-    struct { Py_ssize_t& at; PyObject* type; const char* name; } wanted[] = {
-        {p.graph, call, "graph"}, {p.inputs, call, "inputs"}, {p.versions, call, "versions"}, {p.numbers, call, "numbers"},
-        {p.seed, call, "seed"}, {p.base, call, "base"}, {p.symbols, call, "symbols"}, {p.passage, call, "passage"},
-        {p.backward_fn, node, "backward_fn"}, {p.label, node, "label"}, {p.with_saved, node, "with_saved"},
-        {p.saved, node, "saved"}, {p.final, node, "final"}, {p.facts, node, "facts"},
-        {p.done, node, "done"}, {p.items, saved, "items"},
-        {p.saved_versions, saved, "versions"}, {p.is_private, saved, "private"}, {p.ref, output, "ref"},
-        {p.array, output, "array"}, {p.dtype, output, "dtype"}, {p.device, output, "device"}, {p.storage, output, "storage"},
-        {p.geometry, output, "geometry"}};
-    for (auto& each : wanted)
-        if ((each.at = offset_of(each.type, each.name)) < 0) return nullptr;
-    p.backward = PyObject_GetAttrString(call, "backward");
+    bool learned = learn_slots(call, {{"graph", &p.graph}, {"inputs", &p.inputs}, {"versions", &p.versions}, {"numbers", &p.numbers},
+                       {"seed", &p.seed}, {"base", &p.base}, {"symbols", &p.symbols}, {"passage", &p.passage}})
+        && learn_slots(world.attached, {{"backward_fn", &p.backward_fn}, {"label", &p.label}, {"with_saved", &p.with_saved},
+               {"saved", &p.saved}, {"final", &p.final}, {"facts", &p.facts}, {"done", &p.done}})
+        && learn_slots(saved, {{"items", &p.items}, {"versions", &p.saved_versions}, {"private", &p.is_private}})
+        && learn_slots((PyTypeObject*)world.saved_output, {{"ref", &p.ref}, {"array", &p.array}, {"dtype", &p.dtype},
+               {"device", &p.device}, {"storage", &p.storage}, {"geometry", &p.geometry}});
+    if (!learned) return nullptr;
+    p.backward = PyObject_GetAttrString((PyObject*)call, "backward");
     p.name = PyUnicode_InternFromString("CompiledBackward"), p.empty = PyDict_New();
     if (!p.backward || !p.name || !p.empty) return nullptr;
-    p.call = (PyTypeObject*)Py_NewRef(call), p.saved_list = (PyTypeObject*)Py_NewRef(saved), p.check_failed = Py_NewRef(failed);
+    p.call = (PyTypeObject*)Py_NewRef((PyObject*)call), p.saved_list = (PyTypeObject*)Py_NewRef((PyObject*)saved), p.check_failed = Py_NewRef(failed);
     places = p;
     Py_RETURN_NONE;
 }

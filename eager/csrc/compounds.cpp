@@ -93,8 +93,8 @@ struct KeptMoments {
         if (!out || !wanted) return out.release();
         Ref m(tensor_around(mean.release(), FLOAT32)), v(tensor_around(var.release(), FLOAT32));
         PyObject* outs[] = {out.get(), m.get(), v.get()};
-        KeptRecord* record = kept_record(name);
-        return m && v && record_first(record->op, record->needs, given, count, leading(given, count), outs, 3) ? out.release() : nullptr;
+        KeptRecord* known = kept_record(name);
+        return m && v && record(known->op, known->needs, given, count, leading(given, count), outs, 3) ? out.release() : nullptr;
     }
     static unsigned leading(PyObject* const* given, int count) {
         unsigned mask = 0;
@@ -230,10 +230,10 @@ bool multiply(int type, const void* x, const void* y, void* out, npy_intp batch,
                     for (npy_intp j = 0; j < n; j++) to[j] += a[l] * b[l * n + j];
         return true;
     }
-    if (world.types[type].category != 2) return false;
+    if (kernel_type(type) < 0) return false;
     FbGemm g = {};
     g.a = x, g.b = y, g.out = out;
-    g.a_type = g.b_type = g.out_type = type == FLOAT64 ? FB_DOUBLE : type == FLOAT16 ? FB_F16 : type == BFLOAT16 ? FB_BF16 : FB_FLOAT;
+    g.a_type = g.b_type = g.out_type = kernel_type(type);
     g.batch_dims = 1, g.batch[0] = batch;
     g.a_batch[0] = m * k, g.b_batch[0] = k * n, g.out_batch[0] = m * n;
     g.M = m, g.N = n, g.K = k;
@@ -534,7 +534,7 @@ PyObject* recorded_attention(PyObject* const* a, bool causal, double scale, unsi
     Ref result(out), sums(lse), keep(tensor_around(fresh_array(BOOL, 1, &none, nullptr), BOOL)), p(PyFloat_FromDouble(0)), factor(PyFloat_FromDouble(scale));
     if (!result || !sums || !keep || !p || !factor) return nullptr;
     PyObject *given[] = {a[0], a[1], a[2], Py_None, p.get(), causal ? Py_True : Py_False, factor.get()}, *outs[] = {out, lse, keep.get()};
-    return record_first(kept->op, kept->needs, given, 7, mask, outs, 3) ? result.release() : nullptr;
+    return record(kept->op, kept->needs, given, 7, mask, outs, 3) ? result.release() : nullptr;
 }
 
 PyObject* attention(const Call& c) {

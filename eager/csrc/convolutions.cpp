@@ -60,7 +60,7 @@ struct Windows {
     void run(PyArrayObject* out) const {
         FbConv c = {};
         c.x = PyArray_DATA(x), c.w = PyArray_DATA(w), c.out = PyArray_DATA(out), c.bias = bias ? PyArray_DATA(bias) : nullptr;
-        c.type = type == FLOAT64 ? FB_DOUBLE : type == FLOAT16 ? FB_F16 : type == BFLOAT16 ? FB_BF16 : FB_FLOAT;
+        c.type = kernel_type(type);
         c.form = transposed ? FB_CONV_TRANSPOSED : FB_CONV_PLAIN;
         c.batch = sizes[0], c.groups = groups, c.channels = PyArray_DIM(x, 1), c.made = sizes[1];
         npy_intp area = 1, made = 1;

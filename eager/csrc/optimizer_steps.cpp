@@ -31,10 +31,6 @@ bool columns(PyObject* tuple, std::vector<int>& out) {
     return true;
 }
 
-int kernel_type(int type) {
-    return type == FLOAT32 ? FB_FLOAT : type == FLOAT64 ? FB_DOUBLE : type == BFLOAT16 ? FB_BF16 : type == FLOAT16 ? FB_F16 : -1;
-}
-
 // The bytes of a tensor whose elements lie one after the other; null where they do not.
 PyArrayObject* flat(PyObject* t, bool written) {
     if (!is_plain(t) || !is_cpu(t) || (written && slot(t, world.t.view) != Py_None)) return nullptr;

@@ -73,7 +73,7 @@ struct Rows {
         PyTuple_SET_ITEM(found, 1, b.release());
         return found;
     }
-    int floating() const { return type == FLOAT32 ? FB_FLOAT : type == BFLOAT16 ? FB_BF16 : type == FLOAT16 ? FB_F16 : -1; }
+    int floating() const { return type == FLOAT64 ? -1 : kernel_type(type); }
 };
 
 // `pair` null: of both, the positions alone

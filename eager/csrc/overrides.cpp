@@ -11,7 +11,7 @@ long modes; // function modes that are active in any thread
 bool is_foreign(PyObject* x) {
     static PyObject* name = PyUnicode_InternFromString("__torch_function__");
     PyTypeObject* type = Py_TYPE(x);
-    if (type == world.tensor || is_plain(x) || type == &PyLong_Type || type == &PyFloat_Type || x == Py_None
+    if (type == world.t.type || is_plain(x) || type == &PyLong_Type || type == &PyFloat_Type || x == Py_None
         || type == &PyBool_Type || type == &PyUnicode_Type || type == &PySlice_Type)
         return false;
     PyObject* handler = _PyType_Lookup(type, name);

@@ -68,7 +68,7 @@ inline bool record_span(PyObject* op, NeedsTable& needs, PyObject* x, const Span
     int count = 1;
     if (middle) given[count++] = middle;
     given[count++] = list.get(), given[count++] = keepdim ? Py_True : Py_False;
-    return record_first(op, needs, given, count, 1, outs, n);
+    return record(op, needs, given, count, 1, outs, n);
 }
 
 #endif

@@ -519,18 +519,17 @@ template <bool logarithm> PyObject* softmax(const Call& c) {
     PyObject* a[3];
     Span s;
     if (!parse(c, names, a) || !a[0] || !a[1] || !PyLong_CheckExact(a[1]) || !absent(a[2])
-        || !read_span(a[0], a[1], s) || world.types[s.type].category != 2 || s.inner > 16) // (one block of columns in every instruction set)
+        || !read_span(a[0], a[1], s) || kernel_type(s.type) < 0 || s.inner > 16) // (one block of columns in every instruction set)
         return nullptr;
     static const int rows = job_number(logarithm ? "log_softmax_rows" : "softmax_rows"),
                      columns = job_number(logarithm ? "log_softmax_columns" : "softmax_columns");
-    int slot_number = s.type == FLOAT32 ? FB_FLOAT : s.type == FLOAT64 ? FB_DOUBLE : s.type == BFLOAT16 ? FB_BF16 : FB_F16;
     Ref array(fresh_array(s.type, PyArray_NDIM(s.a), PyArray_DIMS(s.a), nullptr));
     if (!array) return nullptr;
     Job job = {};
     job.rt = world.api->runtime;
     job.p[0] = PyArray_DATA((PyArrayObject*)array.get()), job.p[1] = PyArray_DATA(s.a);
     job.n[0] = s.n, job.n[1] = s.inner, job.n[2] = 1;
-    FbJob kernel = world.api->jobs()[s.inner == 1 ? rows : columns].run[slot_number];
+    FbJob kernel = world.api->jobs()[s.inner == 1 ? rows : columns].run[kernel_type(s.type)];
     if (!kernel) return nullptr;
     kernel(job, 0, s.outer);
     Ref out(tensor_around(array.release(), s.type));

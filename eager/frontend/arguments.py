@@ -65,16 +65,6 @@ def dims_of(x, dim):
     return tuple(sorted(found)) if rank else ()
 
 
-_C_NAMES = {
-    "int32": "int",
-    "float32": "float",
-    "float64": "double",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "complex64": "c10::complex<float>",
-}
-
-
 _LEAST = 448.0  # which every floating type holds
 
 
@@ -145,8 +135,8 @@ def _in_range(fits, dtype):
 
 
 def c_name(dtype):
-    """What messages call a type of elements."""
-    return _C_NAMES.get(dtype.name, dtype.name + "_t")
+    """What messages about numbers out of range call a type of elements."""
+    return f"{dtype.name}_t" if dtype.category == 1 and dtype is not dtypes.int32 else dtype.c_name
 
 
 def size_of(n):

@@ -18,15 +18,6 @@ from ..tensor import Tensor
 from . import public
 from .arguments import size_of
 
-_TYPE_TEXT = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "int64": "long int",
-    "int32": "int",
-}
-
 
 def _numbers(value, n, what, name):
     """One number per spatial dim."""
@@ -54,7 +45,7 @@ def _check_tensors(name, input, weight, bias):
             raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(x).__name__}")
     for what, x in (("weight", weight), ("bias", bias)):
         if x is not None and x.dtype is not input.dtype and not (state.autocast is not None and _cast(x) and _cast(input)):
-            raise RuntimeError(f"Input type ({_text(input)}) and {what} type ({_text(x)}) should be the same")
+            raise RuntimeError(f"Input type ({input.dtype.c_name}) and {what} type ({x.dtype.c_name}) should be the same")
     if input.dtype.category == 0:
         raise RuntimeError(f"\"{name}\" not implemented for 'Bool'")
 
@@ -62,10 +53,6 @@ def _check_tensors(name, input, weight, bias):
 def _cast(x):
     """Whether autocast gives the tensor its own type."""
     return x.dtype in (dtypes.float32, dtypes.bfloat16, dtypes.float16)
-
-
-def _text(x):
-    return _TYPE_TEXT.get(x.dtype.name, x.dtype.name)
 
 
 def _batched(name, input, n):

@@ -766,47 +766,20 @@ def _caster(name, dtype):
     return method
 
 
-CASTS = {
-    name: _caster(name, d)
-    for name, d in dict(
-        float=dtypes.float32,
-        double=dtypes.float64,
-        half=dtypes.float16,
-        bfloat16=dtypes.bfloat16,
-        int=dtypes.int32,
-        long=dtypes.int64,
-        short=dtypes.int16,
-        char=dtypes.int8,
-        byte=dtypes.uint8,
-        bool=dtypes.bool,
-        cfloat=dtypes.complex64,
-        cdouble=dtypes.complex128,
-    ).items()
-}
-
-_TYPE_NAMES = {
-    "FloatTensor": "float32",
-    "DoubleTensor": "float64",
-    "HalfTensor": "float16",
-    "BFloat16Tensor": "bfloat16",
-    "LongTensor": "int64",
-    "IntTensor": "int32",
-    "ShortTensor": "int16",
-    "CharTensor": "int8",
-    "ByteTensor": "uint8",
-    "BoolTensor": "bool",
-}
+_CAST_NAMES = {d: d.scalar_type.lower().replace("complex", "c") for d in dtypes.LEGACY}
+CASTS = {name: _caster(name, d) for d, name in _CAST_NAMES.items()}
+_BY_CLASS = {f"{d.scalar_type}Tensor": d for d in dtypes.ALL}
 
 
 @public.method("type")
 def type_of(self, dtype=None, non_blocking=False):
     """Without an argument the old name of the type, else a cast."""
     if dtype is None:
-        return "torch." + next(name for name, d in _TYPE_NAMES.items() if d == self.dtype.name)
+        return f"torch.{self.dtype.scalar_type}Tensor"
     if isinstance(dtype, str):
-        if dtype.rpartition(".")[2] not in _TYPE_NAMES:
+        if dtype.rpartition(".")[2] not in _BY_CLASS:
             raise ValueError(f"invalid type: {dtype!r}")
-        dtype = dtypes.BY_NAME[_TYPE_NAMES[dtype.rpartition(".")[2]]]
+        dtype = _BY_CLASS[dtype.rpartition(".")[2]]
     elif not isinstance(dtype, (dtypes.dtype, type)):
         raise TypeError("dtype must be a type, str, or dtype object")
     return self if self.dtype is dtype else cast(self, dtype)

@@ -80,16 +80,13 @@ def view_as_type(t, dtype):
     old, new = t._dtype.itemsize, dtype.itemsize
     geometry = tuple(t._sizes), tuple(t._strides), t.storage_offset()
     if old != new:
-        names = tuple(_TYPE_NAMES.get(d, d.name) for d in (t._dtype, dtype))
+        names = t._dtype.scalar_type, dtype.scalar_type
         geometry = (_narrowed if old > new else _widened)(*geometry, max(old, new) // min(old, new), *names)
     storage = t._ensure_storage()
     if t._array is None:
         sizes, strides, offset = geometry
         return fake_tensor(sizes, strides, dtype, t._device, storage=storage, offset=offset)
     return Tensor._over(storage, dtype, *geometry)
-
-
-_TYPE_NAMES = {d: name.removesuffix("Storage") for d, name in STORAGE_NAMES.items()}
 
 
 def _refuse(what, old, new):

@@ -14,19 +14,6 @@ from ..tensor import Tensor
 from . import public
 from .creation import tensor as _tensor
 
-_TYPES = {
-    "Float": dtypes.float32,
-    "Double": dtypes.float64,
-    "Half": dtypes.float16,
-    "BFloat16": dtypes.bfloat16,
-    "Long": dtypes.int64,
-    "Int": dtypes.int32,
-    "Short": dtypes.int16,
-    "Char": dtypes.int8,
-    "Byte": dtypes.uint8,
-    "Bool": dtypes.bool,
-}
-
 
 class _TypedTensor(type):
     """`isinstance(t, FloatTensor)` looks at t's type; calling the class makes a tensor."""
@@ -51,7 +38,8 @@ class _TypedTensor(type):
         return f"<class 'torch.{cls.__name__}'>"
 
 
-TENSOR_TYPES = {f"{name}Tensor": _TypedTensor(f"{name}Tensor", (), {"dtype": d, "is_cuda": False}) for name, d in _TYPES.items()}
+_NAMES = {f"{d.scalar_type}Tensor": d for d in dtypes.LEGACY if not d.is_complex}
+TENSOR_TYPES = {name: _TypedTensor(name, (), {"dtype": d, "is_cuda": False}) for name, d in _NAMES.items()}
 
 
 @public.method

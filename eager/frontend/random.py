@@ -102,23 +102,7 @@ def _check_range(low, high, dtype):
     least, most = _limits(dtype)
     for name, bound in (("from", low), ("to - 1", high - 1)):
         if type(bound) is int and not least <= bound <= most:
-            raise RuntimeError(f"{name} is out of bounds for {_C_TYPES.get(dtype.name, dtype.name)}")
-
-
-_C_TYPES = {
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short int",
-    "int32": "int",
-    "int64": "long int",
-    "uint16": "short unsigned int",
-    "uint32": "unsigned int",
-    "uint64": "long unsigned int",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-}
+            raise RuntimeError(f"{name} is out of bounds for {dtype.c_name}")
 
 
 def _limits(dtype):

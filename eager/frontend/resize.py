@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from .. import dtypes
 from ..dispatch import bump, type_name
 from ..autograd_node import check_write
 from ...runtime.errors import Unsupported
@@ -24,9 +23,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         return _put(self, UntypedStorage(device=self._device), (0,), (1,), 0)
     if isinstance(source, Tensor):
         if source._dtype is not self._dtype:
-            raise RuntimeError(
-                f"Could not set tensor of type {_c_type(source._dtype)} to a tensor of type {_c_type(self._dtype)}"
-            )
+            raise RuntimeError(f"Could not set tensor of type {source._dtype.c_name} to a tensor of type {self._dtype.c_name}")
         if size is None:
             return _put(self, source._ensure_storage(), tuple(source._sizes), source._strides, source.storage_offset())
         source = source._ensure_storage()
@@ -48,23 +45,6 @@ def _untyped(source, dtype):
             )
         return source.untyped()
     raise TypeError(f"set_(): argument 'source' must be Tensor or Storage, not {type(source).__name__}")
-
-
-_C_TYPES = {
-    "float32": "float",
-    "float64": "double",
-    "int64": "long int",
-    "int32": "int",
-    "int16": "short int",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-}
-
-
-def _c_type(dtype: dtypes.dtype) -> str:
-    return _C_TYPES.get(dtype.name, dtype.name)
 
 
 def _refuse_capture(name) -> None:

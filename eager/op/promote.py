@@ -103,7 +103,7 @@ def ordered(name, rule="same", text='"{}_cpu" not implemented for {!r}', bools=T
         if common is dtypes.bool and not bools:
             raise NotImplementedError(text.format(name, "Bool"))
         if common is not None and common.is_complex:
-            raise NotImplementedError(text.format(name, "ComplexFloat" if common is dtypes.complex64 else "ComplexDouble"))
+            raise NotImplementedError(text.format(name, common.scalar_type))
         return CLASSES[rule](common)
 
     return promote

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime import copy_gather, native
+from ...runtime import copy_gather, kernels, native
 from .products import numpy_product
 
 
@@ -132,8 +132,6 @@ def convolution_weight(x, y, kernel, stride, padding, dilation, groups):
 
 # -- native
 
-_TYPES = native.matmul_types()
-
 
 def _plain_memory(x):
     """Row-major, copied if need be: windows are gathered along rows."""
@@ -141,7 +139,7 @@ def _plain_memory(x):
 
 
 def native_convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    if x.dtype not in _TYPES:
+    if x.dtype not in kernels.TYPES:
         return NotImplemented
     last = wants_last(x, weight)
     spatial = _sizes(x, weight, stride, padding, dilation, transposed, output_padding)
@@ -161,7 +159,7 @@ def _sizes(x, weight, stride, padding, dilation, transposed, output_padding):
 
 
 def native_convolution_weight(x, y, kernel, stride, padding, dilation, groups):
-    if x.dtype not in _TYPES:
+    if x.dtype not in kernels.TYPES:
         return NotImplemented
     out = native.empty((y.shape[1], x.shape[1] // groups, *kernel), x.dtype)
     native.convolution_weight(_plain_memory(x), _plain_memory(y), out, stride, padding, dilation, groups)

@@ -6,8 +6,8 @@ and rounded once.
 
 import numpy as np
 
-from ...runtime import elementwise, copy_gather, native, reductions, integer_matmul
-from .. import _call
+from ...runtime import elementwise, copy_gather, kernels, native, reductions, integer_matmul
+from .. import _call, dtypes
 from ..dispatch import type_name
 from ..op.gradient import Meta
 from ..op.meta import broadcast_shapes
@@ -17,13 +17,12 @@ from .rearrange import stack
 from .reduce import sum as sum_dims
 from .views import expand, permute, reshape, select, squeeze, transpose, unsqueeze
 
-_NATIVE_TYPES = native.matmul_types()
 _SMALL = 1 << 12  # multiplications below which numpy's call is shorter than ours
 
 
 def numpy_product(a, b):
     """a @ b of arrays; halves accumulate in float32."""
-    if a.ndim >= 2 and b.ndim >= 2 and a.dtype == b.dtype and a.dtype in _NATIVE_TYPES:
+    if a.ndim >= 2 and b.ndim >= 2 and a.dtype == b.dtype and a.dtype in kernels.TYPES:
         batch = a.shape[:-2] if a.shape[:-2] == b.shape[:-2] else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         if (a.size * b.shape[-1] > _SMALL or a.dtype.itemsize < 4) and not _is_thin(a, b):
             out = native.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype)
@@ -116,22 +115,9 @@ def check_product(a, b, name="matmul"):
         raise RuntimeError(_mismatch(a, b, name))
 
 
-_C_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "int64": "long int",
-    "int32": "int",
-    "int16": "short int",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-}
-
-
 def _c_name(dtype):
     """The name that PyTorch's text has for an element type (ours or numpy's)."""
-    return _C_NAMES.get(dtype.name, dtype.name)
+    return dtypes.BY_NAME[dtype.name].c_name
 
 
 def _mismatch(a, b, name):

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ...capture.graph.graph import map_args
-from ...eager import dtypes
+from ...eager.device import cpu
 from ...eager.state import state
 from ...eager.tensor import Tensor
 from ...runtime import counters, native
@@ -54,8 +54,8 @@ def bind(launch: Launch, path: str, source: str, wrap: bool = True) -> Compiled:
 
 @functools.cache
 def _bind_tensor() -> None:
-    """Show the launcher what a fresh tensor looks like."""
-    native.bind_tensor(Tensor, Tensor._from_array(np.zeros(()), dtypes.float64))
+    """Show the launcher the class of tensors."""
+    native.bind_tensor(Tensor, cpu)
 
 
 def _address(function: Any) -> int:

@@ -24,15 +24,8 @@ from .kernel_writer import KernelWriter, Written, cost, decode, extents, refuse_
 
 FEW = 8  # points of the last axes of a scatter that are written one by one
 CUT = 32  # elements of a scatter's row from which segments pay
-GEMM_TYPES = {
-    ("float32", "float32"): "FB_FLOAT",
-    ("float64", "float64"): "FB_DOUBLE",
-    ("bfloat16", "float32"): "FB_BF16",
-    ("float16", "float32"): "FB_F16",
-    ("bfloat16", "bfloat16"): "FB_BF16",
-    ("float16", "float16"): "FB_F16",
-}
 OUT_TYPES = {"float32": "FB_FLOAT", "float64": "FB_DOUBLE", "bfloat16": "FB_BF16", "float16": "FB_F16"}
+GEMM_TYPES = {(d, d): text for d, text in OUT_TYPES.items()} | {(d, "float32"): OUT_TYPES[d] for d in ("bfloat16", "float16")}
 
 
 def write_kernel(program: Any, kernel: Any) -> Written:

@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from ...runtime.errors import BackendError, InternalError
+from .triton_text import TYPES
 
 _numbers = itertools.count(1)
 
@@ -171,21 +172,7 @@ def plain_number(found: Any, tl: Any, value: Any) -> Any:
 
 @functools.cache
 def NAMED(tl: Any) -> dict[str, Any]:
-    return {
-        "fp32": tl.float32,
-        "fp64": tl.float64,
-        "bf16": tl.bfloat16,
-        "fp16": tl.float16,
-        "i64": tl.int64,
-        "i32": tl.int32,
-        "i16": tl.int16,
-        "i8": tl.int8,
-        "u64": tl.uint64,
-        "u32": tl.uint32,
-        "u16": tl.uint16,
-        "u8": tl.uint8,
-        "i1": tl.int1,
-    }
+    return {short: getattr(tl, "int1" if name == "bool" else name) for name, (short, _) in TYPES.items()}
 
 
 def _converted(tl: Any, other: Any) -> Any:

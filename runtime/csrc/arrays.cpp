@@ -39,15 +39,6 @@ BlockObject* block_of(PyArrayObject* donor, npy_intp bytes) {
     return (BlockObject*)Py_NewRef(base);
 }
 
-int gemm_type(PyArrayObject* x) {
-    int number = PyArray_TYPE(x);
-    if (PyArray_ISBYTESWAPPED(x)) return -1;
-    if (number == NPY_FLOAT) return FB_FLOAT;
-    if (number == NPY_DOUBLE) return FB_DOUBLE;
-    if (number == NPY_HALF) return FB_F16;
-    return number == bfloat16_number ? (int)FB_BF16 : -1;
-}
-
 struct Dim {
     long size, a, b, out;
 };
@@ -145,7 +136,7 @@ PyObject* py_matmul(PyObject*, PyObject* const* args, Py_ssize_t n) {
         return PyErr_Format(PyExc_ValueError, "matmul: operands of %d and %d dimensions into %d; each needs 2 or more",
             PyArray_NDIM(a), PyArray_NDIM(b), dims);
     FbGemm g = {};
-    g.a_type = gemm_type(a), g.b_type = gemm_type(b), g.out_type = gemm_type(out);
+    g.a_type = kernel_type(a), g.b_type = kernel_type(b), g.out_type = kernel_type(out);
     if (g.a_type < 0 || g.a_type != g.b_type || g.out_type < 0)
         return PyErr_Format(PyExc_TypeError, "matmul: no native kernel for %R @ %R into %R", PyArray_DESCR(a),
             PyArray_DESCR(b), PyArray_DESCR(out));

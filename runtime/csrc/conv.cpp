@@ -15,14 +15,6 @@ const ConvKernels& table() {
     return conv_baseline;
 }
 
-int type_of(PyArrayObject* x) {
-    int number = PyArray_TYPE(x);
-    if (number == NPY_FLOAT) return FB_FLOAT;
-    if (number == NPY_DOUBLE) return FB_DOUBLE;
-    if (number == NPY_HALF) return FB_F16;
-    return number == bfloat16_number ? (int)FB_BF16 : -1;
-}
-
 // a tuple of `dims` ints into the last places of `to`
 bool read(PyObject* tuple, int dims, long* to) {
     if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != dims)
@@ -124,12 +116,12 @@ void run_transposed(ConvProblem p, const FbConv& m, ConvTap* tap) {
 bool arrays_fit(PyArrayObject** a, int count) {
     for (int i = 0; i < count; i++) {
         if (!a[i]) continue;
-        bool whole = PyArray_ISALIGNED(a[i]) && !PyArray_ISBYTESWAPPED(a[i]) && type_of(a[i]) == type_of(a[0]);
+        bool whole = PyArray_ISALIGNED(a[i]) && kernel_type(a[i]) == kernel_type(a[0]);
         for (int d = 0; whole && d < PyArray_NDIM(a[i]); d++)
             whole = PyArray_STRIDE(a[i], d) >= 0 && PyArray_STRIDE(a[i], d) % PyArray_ITEMSIZE(a[i]) == 0;
         if (!whole) return PyErr_Format(PyExc_TypeError, "convolution: array %d does not fit the kernel", i), false;
     }
-    if (type_of(a[0]) < 0) return PyErr_Format(PyExc_TypeError, "convolution: no kernel for %R", PyArray_DESCR(a[0])), false;
+    if (kernel_type(a[0]) < 0) return PyErr_Format(PyExc_TypeError, "convolution: no kernel for %R", PyArray_DESCR(a[0])), false;
     return true;
 }
 
@@ -137,7 +129,7 @@ bool arrays_fit(PyArrayObject** a, int count) {
 bool describe(FbConv& c, PyArrayObject* x, PyArrayObject* out, PyArrayObject* kernel, PyObject* step, PyObject* before,
     PyObject* spread) {
     int dims = PyArray_NDIM(x) - 2;
-    c.x = PyArray_DATA(x), c.out = PyArray_DATA(out), c.type = type_of(x);
+    c.x = PyArray_DATA(x), c.out = PyArray_DATA(out), c.type = kernel_type(x);
     c.batch = PyArray_DIM(x, 0), c.channels = PyArray_DIM(x, 1), c.made = PyArray_DIM(out, 1);
     c.x_n = stride(x, 0), c.x_c = stride(x, 1), c.out_n = stride(out, 0), c.out_c = stride(out, 1);
     spatial(x, c.in, c.x_s);

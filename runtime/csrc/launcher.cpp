@@ -13,57 +13,15 @@
 #include <vector>
 
 #include "alloc.h"
+#include "slots.h"
 
 namespace {
 
 constexpr long DROP_GIL_FROM = 12000; // work below stays serial in generated code, so the pool is not taken
 
 // ---- the Tensor class
-struct Slot {
-    Py_ssize_t offset;
-    PyObject* value;
-};
-
-struct TensorClass {
-    PyTypeObject* type = nullptr;
-    Py_ssize_t array = -1, dtype = -1;
-    std::vector<Slot> others; // slots that a new tensor takes from the prototype
-};
-TensorClass tensor;
-
-PyObject*& slot(PyObject* object, Py_ssize_t offset) { return *(PyObject**)((char*)object + offset); }
-
-bool learn_slots(PyTypeObject* type, PyObject* prototype) {
-    if (!type->tp_dict) return false; // builtin types of 3.12 and later keep theirs elsewhere, and have no such slots
-    PyObject* dict = Py_NewRef(type->tp_dict);
-    Py_ssize_t at = 0;
-    PyObject *name, *value;
-    while (PyDict_Next(dict, &at, &name, &value)) {
-        if (Py_TYPE(value) != &PyMemberDescr_Type) continue;
-        PyMemberDef* member = ((PyMemberDescrObject*)value)->d_member;
-        if (member->type != T_OBJECT_EX) continue;
-        const char* text = PyUnicode_AsUTF8(name);
-        if (!strcmp(text, "_array")) tensor.array = member->offset;
-        else if (!strcmp(text, "_dtype")) tensor.dtype = member->offset;
-        else if (PyObject* found = slot(prototype, member->offset))
-            tensor.others.push_back({member->offset, Py_NewRef(found)});
-    }
-    Py_DECREF(dict);
-    return tensor.array >= 0 && tensor.dtype >= 0;
-}
-
-// steals `array`
-PyObject* new_tensor(PyObject* array, PyObject* dtype) {
-    PyObject* made = tensor.type->tp_alloc(tensor.type, 0);
-    if (!made) {
-        Py_DECREF(array);
-        return nullptr;
-    }
-    slot(made, tensor.array) = array;
-    slot(made, tensor.dtype) = Py_NewRef(dtype);
-    for (const Slot& s : tensor.others) slot(made, s.offset) = Py_NewRef(s.value);
-    return made;
-}
+TensorLayout tensor;
+PyObject* host; // the device of new tensors
 
 // ---- specifications, from Python tuples
 struct InputSpec {
@@ -205,7 +163,7 @@ bool read_rest(Launcher* self, PyObject* constants, PyObject* symbols, PyObject*
 
 // ---- one call
 PyArrayObject* array_of(PyObject* x) {
-    if (tensor.type && PyObject_TypeCheck(x, tensor.type)) x = slot(x, tensor.array);
+    if (tensor.is_tensor(x)) x = slot(x, tensor.array);
     return x && PyArray_Check(x) ? (PyArrayObject*)x : nullptr;
 }
 
@@ -287,7 +245,7 @@ PyObject* make_output(const OutputSpec& spec, const long* plan, PyArrayObject* d
 }
 
 PyObject* wrapped(Launcher* self, PyObject* array, int k) {
-    return self->wrap ? new_tensor(array, (*self->outputs)[k].dtype) : array;
+    return self->wrap ? tensor.make(array, (*self->outputs)[k].dtype, host, Py_None) : array;
 }
 
 // consumes the references in `made`
@@ -684,17 +642,9 @@ PyType_Spec launcher_spec = {"flambeau.runtime._native.Launcher", sizeof(Launche
 
 PyObject* py_bind_tensor(PyObject*, PyObject* args) {
     PyTypeObject* type;
-    PyObject* prototype;
-    if (!PyArg_ParseTuple(args, "O!O", &PyType_Type, &type, &prototype)) return nullptr;
-    if (Py_TYPE(prototype) != type)
-        return PyErr_Format(PyExc_TypeError, "the prototype must be an instance of the type itself");
-    tensor = TensorClass();
-    PyObject* mro = type->tp_mro;
-    bool found = false;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++)
-        found = learn_slots((PyTypeObject*)PyTuple_GET_ITEM(mro, i), prototype) || found;
-    if (!found) return PyErr_Format(PyExc_TypeError, "%R has no slots _array and _dtype", (PyObject*)type);
-    tensor.type = (PyTypeObject*)Py_NewRef((PyObject*)type);
+    PyObject* device;
+    if (!PyArg_ParseTuple(args, "O!O", &PyType_Type, &type, &device) || !tensor.learn(type)) return nullptr;
+    Py_XSETREF(host, Py_NewRef(device));
     Py_RETURN_NONE;
 }
 

@@ -294,7 +294,7 @@ PyMethodDef methods[] = {
     {"watch_launches", watch_launches, METH_O,
         "watch_launches(f or None): from now on f(owner, start, end, ticks, eager calls) is told of each call of a\n"
         "launcher, in nanoseconds; ticks: beginning and end of each kernel in order. The one before is returned."},
-    {"bind_tensor", py_bind_tensor, METH_VARARGS, "bind_tensor(type, prototype): learn the slots of the Tensor class"},
+    {"bind_tensor", py_bind_tensor, METH_VARARGS, "bind_tensor(Tensor, device): the class of what launchers return, and its device"},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {

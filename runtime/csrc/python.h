@@ -18,6 +18,12 @@ extern const Kernels* kernels;              // of the chosen instruction set
 extern const FbRuntime runtime_table;
 extern int bfloat16_number;                 // numpy's type number of ml_dtypes' bfloat16, -1 before it is told
 
+inline int kernel_type(PyArrayObject* x) { // FbType of an array; -1: kernels do not take it
+    int number = PyArray_ISBYTESWAPPED(x) ? -1 : PyArray_TYPE(x);
+    return number == NPY_FLOAT ? FB_FLOAT : number == NPY_DOUBLE ? FB_DOUBLE : number == NPY_HALF ? FB_F16
+        : number >= 0 && number == bfloat16_number ? FB_BF16 : -1;
+}
+
 // A new array over a cached block; steals the reference to `descr`. Strides in bytes, null: row-major.
 PyObject* new_array(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides, npy_intp bytes,
     PyArrayObject* donor = nullptr);    // takes over the donor's block where that is large enough

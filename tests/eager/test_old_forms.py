@@ -98,6 +98,25 @@ def test_results_have_names():
     assert type(named) is return_types.max and named.indices.tolist() == [1, 1]
 
 
+@pytest.mark.parametrize(
+    "name, cls", {"uint8": "Byte", "uint16": "UInt16", "float8_e5m2": "Float8_e5m2", "complex64": "ComplexFloat"}.items()
+)
+def test_types_have_the_names_of_classes(name, cls):
+    t = torch.zeros(2).to(getattr(torch, name))
+    assert t.type() == f"torch.{cls}Tensor" and torch.zeros(2).type(t.type()).dtype is t.dtype
+
+
+def test_messages_have_the_names_of_types_in_cpp():
+    with pytest.raises(RuntimeError, match=r"got: c10::complex<float> != float"):
+        torch.mm(m.to(torch.complex64), m)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_softmax_of_float8_is_not_read_as_another_type(dtype):
+    x = torch.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
+    assert torch.allclose(torch.softmax(x.to(dtype), -1).float(), torch.softmax(x, -1), atol=0.05)
+
+
 def test_versions_compare_by_numbers():
     version = torch.version.__version__
     assert (

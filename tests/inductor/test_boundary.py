@@ -6,8 +6,10 @@ import os
 import numpy as np
 import pytest
 
+import flambeau
 from flambeau.eager import random
 from flambeau.inductor import debug_backends, driver, targets
+from flambeau.inductor.cpp import launch
 from flambeau.inductor.pass_manager import Target
 from flambeau.inductor.runtime.runtime_wrapper import Function
 from flambeau.runtime import compile_log
@@ -125,6 +127,13 @@ def test_constants_are_inputs_of_the_compiled_graph():
     assert np.allclose(run(tensor(3, 4))[0]._array, tensor(3, 4)._array * constant._array)
     constant._array[:] = 2.0
     assert np.allclose(run(tensor(3, 4))[0]._array, tensor(3, 4)._array * 2.0)
+
+
+def test_a_first_compilation_in_inference_mode_leaves_later_outputs_ordinary():
+    with flambeau.inference_mode():
+        launch._bind_tensor.__wrapped__()
+    y = flambeau.compile(lambda x: x * 2.0 + 1.0)(tensor(3))
+    assert not y.is_inference()
 
 
 def test_gradients_may_come_with_any_strides():

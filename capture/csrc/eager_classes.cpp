@@ -1,31 +1,12 @@
-// Reads the offsets of a class's __slots__ from their member descriptors.
-#include "slot_offsets.h"
+#include "eager_classes.h"
 
 #include <algorithm>
 
-#include <structmember.h>
-
-TensorLayout layout;
-
-Py_ssize_t slot_offset(PyObject* type, PyObject* name) {
-    Ref descriptor(PyObject_GetAttr(type, name));
-    if (!descriptor) return -1;
-    if (Py_TYPE(descriptor.get()) != &PyMemberDescr_Type) {
-        PyErr_Format(PyExc_TypeError, "%s.%S is not a slot: guards read it by offset", ((PyTypeObject*)type)->tp_name,
-                     name);
-        return -1;
-    }
-    PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor.get())->d_member;
-    if (member->type != T_OBJECT_EX && member->type != T_OBJECT) {
-        PyErr_Format(PyExc_TypeError, "%s.%S does not hold an object", ((PyTypeObject*)type)->tp_name, name);
-        return -1;
-    }
-    return member->offset;
-}
+EagerClasses layout;
 
 int64_t itemsize_of(PyObject* tensor) {
     static std::vector<std::pair<PyObject*, int64_t>> known;   // dtypes are few and live for ever
-    PyObject* dtype = TensorLayout::at(tensor, layout.dtype);
+    PyObject* dtype = slot(tensor, layout.dtype);
     for (auto& entry : known)
         if (entry.first == dtype) return entry.second;
     Ref size(dtype ? PyObject_GetAttrString(dtype, "itemsize") : nullptr);
@@ -47,9 +28,9 @@ static int64_t whole(PyObject* number) {
 }
 
 bool FarGeometry::read(PyObject* tensor) {
-    if (!layout.tensor || !PyType_IsSubtype(Py_TYPE(tensor), layout.tensor)) return false;
-    PyObject* kept = TensorLayout::at(tensor, layout.geometry);
-    if (TensorLayout::holds(tensor, layout.array) || !kept || !PyTuple_Check(kept) || PyTuple_GET_SIZE(kept) != 3) return false;
+    if (!layout.is_tensor(tensor)) return false;
+    PyObject* kept = slot(tensor, layout.geometry);
+    if (layout.holds(tensor, layout.array) || !kept || !PyTuple_Check(kept) || PyTuple_GET_SIZE(kept) != 3) return false;
     sizes = PyTuple_GET_ITEM(kept, 0), strides = PyTuple_GET_ITEM(kept, 1);
     offset = whole(PyTuple_GET_ITEM(kept, 2));
     if (strides == Py_None) strides = nullptr;
@@ -107,25 +88,4 @@ Ref Whole::settle(Ref result) {
     if (!type) return result;
     PyErr_Restore(type, value, trace);
     return Ref();
-}
-
-PyObject* configure_layout(PyObject* tensor, PyObject* ndarray) {
-    if (!PyType_Check(tensor) || !PyType_Check(ndarray)) {
-        PyErr_SetString(PyExc_TypeError, "configure: `tensor` and `ndarray` must be classes");
-        return nullptr;
-    }
-    struct { const char* name; Py_ssize_t TensorLayout::*field; } fields[] = {
-        {"_array", &TensorLayout::array}, {"_dtype", &TensorLayout::dtype}, {"_device", &TensorLayout::device},
-        {"_requires_grad", &TensorLayout::requires_grad}, {"_grad_fn", &TensorLayout::grad_fn},
-        {"_hooks", &TensorLayout::hooks}, {"_grad", &TensorLayout::grad},
-        {"_storage", &TensorLayout::storage}, {"_geometry", &TensorLayout::geometry}};
-    for (auto& field : fields) {
-        Ref name(PyUnicode_FromString(field.name));
-        Py_ssize_t offset = slot_offset(tensor, name.get());
-        if (offset < 0) return nullptr;
-        layout.*field.field = offset;
-    }
-    Py_INCREF(tensor); Py_XSETREF(layout.tensor, (PyTypeObject*)tensor);
-    Py_INCREF(ndarray); Py_XSETREF(layout.ndarray, (PyTypeObject*)ndarray);
-    Py_RETURN_NONE;
 }

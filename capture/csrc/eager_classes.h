@@ -1,4 +1,4 @@
-// Where a Tensor keeps its parts: offsets of its __slots__, learned once, so that guards read them like C fields.
+// What guards read of eager's objects: slots of a Tensor, the geometry of one without an array, the thread's state.
 #pragma once
 
 #include "common.h"
@@ -6,33 +6,26 @@
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/ndarraytypes.h>
 
-struct TensorLayout {
-    PyTypeObject* tensor = nullptr;    // the Tensor class; every layout below it starts the same
+#include "../../runtime/csrc/slots.h"
+
+struct EagerClasses : TensorLayout {
     PyTypeObject* ndarray = nullptr;
-    Py_ssize_t array = 0, dtype = 0, device = 0, requires_grad = 0, grad_fn = 0, hooks = 0, grad = 0, storage = 0, geometry = 0;
     PyObject* state = nullptr;         // eager's thread-local state: `state.grad`
     PyObject* keep = nullptr;          // () -> this thread's state (surroundings.py)
     PyObject* put_back = nullptr;      // (this thread's state): as it was; twice is as good as once
     PyObject* hook_names = nullptr;    // names of a Module's hook dictionaries
 
-    static PyObject* at(PyObject* object, Py_ssize_t offset) {
-        return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
-    }
     // The numpy array of a tensor, or null for anything else and for tensors without bytes.
     PyArrayObject* array_of(PyObject* object) const {
-        if (!tensor || !PyType_IsSubtype(Py_TYPE(object), tensor)) return nullptr;
-        PyObject* found = at(object, array);
+        PyObject* found = is_tensor(object) ? slot(object, array) : nullptr;
         return found && Py_TYPE(found) == ndarray ? reinterpret_cast<PyArrayObject*>(found) : nullptr;
     }
-    bool is_leaf(PyObject* object) const {
-        PyObject* node = at(object, grad_fn);
-        return !node || node == Py_None;
-    }
     static bool holds(PyObject* object, Py_ssize_t offset) {
-        PyObject* found = at(object, offset);
+        PyObject* found = slot(object, offset);
         return found && found != Py_None;
     }
-    bool requires_gradient(PyObject* object) const { return at(object, requires_grad) == Py_True || !is_leaf(object); }
+    bool is_leaf(PyObject* object) const { return !holds(object, grad_fn); }
+    bool requires_gradient(PyObject* object) const { return slot(object, requires_grad) == Py_True || !is_leaf(object); }
 };
 
 // The geometry of a tensor that has no numpy array, as eager keeps it: sizes, strides in elements (null: row-major), offset.
@@ -49,13 +42,10 @@ struct FarGeometry {
 // Bytes per element, from the tensor's own dtype object: numpy's descriptor has another layout in each major version.
 int64_t itemsize_of(PyObject* tensor);
 
-extern TensorLayout layout;
+extern EagerClasses layout;
 // A field of eager's state of this thread: borrowed, or null. `name` is an interned str.
 PyObject* state_field(PyObject* name);
 bool special_state();   // a mode, saved-tensor hooks or anomaly mode are active
-
-Py_ssize_t slot_offset(PyObject* type, PyObject* name);             // -1 with an error set
-PyObject* configure_layout(PyObject* tensor, PyObject* ndarray);   // None, or null with an error set
 
 // This thread's state, kept while Python code runs that may be cut off between any two instructions.
 class Whole {
