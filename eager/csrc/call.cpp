@@ -469,6 +469,7 @@ static PyObject* py_ensure_storage(PyObject*, PyObject* t) { return Py_XNewRef(e
 
 static PyObject* py_inference(PyObject*, PyObject* mode) {
     inference_mode = mode == Py_True;
+    world.api->set_output_view(inference_mode ? world.inference_view : nullptr);
     Py_RETURN_NONE;
 }
 

@@ -22,6 +22,7 @@ constexpr long DROP_GIL_FROM = 12000; // work below stays serial in generated co
 // ---- the Tensor class
 TensorLayout tensor;
 PyObject* host; // the device of new tensors
+thread_local PyObject* output_view; // their `_view`; null: none
 
 // ---- specifications, from Python tuples
 struct InputSpec {
@@ -245,7 +246,7 @@ PyObject* make_output(const OutputSpec& spec, const long* plan, PyArrayObject* d
 }
 
 PyObject* wrapped(Launcher* self, PyObject* array, int k) {
-    return self->wrap ? tensor.make(array, (*self->outputs)[k].dtype, host, Py_None) : array;
+    return self->wrap ? tensor.make(array, (*self->outputs)[k].dtype, host, output_view ? output_view : Py_None) : array;
 }
 
 // consumes the references in `made`
@@ -639,6 +640,8 @@ PyType_Spec launcher_spec = {"flambeau.runtime._native.Launcher", sizeof(Launche
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, launcher_slots};
 
 }
+
+void set_output_view(PyObject* view) { output_view = view; }
 
 PyObject* py_bind_tensor(PyObject*, PyObject* args) {
     PyTypeObject* type;

@@ -31,6 +31,7 @@ bool add_array_type(PyObject* module);      // arrays.cpp
 bool add_launcher(PyObject* module);        // launcher.cpp
 PyObject* py_matmul(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* py_bind_tensor(PyObject*, PyObject* args);
+void set_output_view(PyObject* view);       // api.h
 PyObject* py_job(PyObject*, PyObject* const* args, Py_ssize_t n);   // jobs.cpp
 PyObject* py_job_list(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* py_jobs(PyObject*, PyObject*);

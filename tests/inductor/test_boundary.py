@@ -132,8 +132,22 @@ def test_constants_are_inputs_of_the_compiled_graph():
 def test_a_first_compilation_in_inference_mode_leaves_later_outputs_ordinary():
     with flambeau.inference_mode():
         launch._bind_tensor.__wrapped__()
-    y = flambeau.compile(lambda x: x * 2.0 + 1.0)(tensor(3))
-    assert not y.is_inference()
+    compiled = flambeau.compile(lambda x: x * 2.0 + 1.0)
+    assert not compiled(tensor(3)).is_inference()
+    with flambeau.inference_mode():
+        assert compiled(tensor(3)).is_inference()
+    assert not compiled(tensor(3)).is_inference()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "loops", "inductor"])
+def test_results_of_inference_mode_are_inference_tensors(backend):
+    f = lambda x: (x * 2.0, x.reshape(-1), (x + 1.0).t(), x[0])
+    x = tensor(2, 3)
+    with flambeau.inference_mode():
+        outs, wanted = flambeau.compile(f, backend=backend)(x), f(x)
+    assert [t.is_inference() for t in outs] == [t.is_inference() for t in wanted]
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        outs[0] * flambeau.ones(2, 3, requires_grad=True)
 
 
 def test_gradients_may_come_with_any_strides():
