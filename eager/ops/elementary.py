@@ -33,7 +33,11 @@ def exp2(s, x):
 
 @exp2.native
 def _(x):
-    return elementwise.every("exp2", x) if x.dtype == np.float32 else NotImplemented
+    if x.dtype == np.float32:
+        return elementwise.every("exp2", x)
+    wide = copy_gather.converted(x, np.dtype(np.float32)) if x.dtype.itemsize == 2 else NotImplemented
+    found = wide if wide is NotImplemented else elementwise.every("exp2", wide)
+    return found if found is NotImplemented else copy_gather.converted(found, x.dtype)
 
 
 @exp2.grad("x")
