@@ -2,8 +2,8 @@
 
 `unsupported(code, ...)` makes the GraphBreak of a counted reason; CODES lists them all with what to do about it. Layers below and
 above raise plain Unsupported, which becomes a GraphBreak in the frame that it passes through (`GraphBreak.of`).
-`UserRaise` carries an exception that the *traced program* raises; its own handlers may catch it. `Retrace` starts the trace again
-under other `Assumptions`.
+`UserRaise` carries an exception that the *traced program* raises; its own handlers may catch it. `RestartTrace` starts the trace
+again under other `Assumptions`.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ class Assumptions(NamedTuple):
 
     def without(self, name: str, reason: GraphBreak | None = None) -> FlambeauError:
         """The error where one of them does not hold: trace again without it; where that was done already, break the graph."""
-        return Retrace(self._replace(**{name: False})) if getattr(self, name) or reason is None else reason
+        return RestartTrace(self._replace(**{name: False})) if getattr(self, name) or reason is None else reason
 
 
-class Retrace(FlambeauError):
+class RestartTrace(FlambeauError):
     """Trace the frame again, from the start and under these assumptions."""
 
     def __init__(self, assumptions: Assumptions):
@@ -117,7 +117,7 @@ class Retrace(FlambeauError):
         self.assumptions = assumptions
 
 
-class RunPlain(Exception):
+class SkipFrame(Exception):
     """The frame is left to Python because of `reason`."""
 
     def __init__(self, reason: GraphBreak):

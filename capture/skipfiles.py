@@ -48,7 +48,7 @@ KNOWN_ITERATORS = tuple(type(iter(kind())) for kind in (list, tuple))
 PACKAGE = __name__.split(".")[0]
 
 
-class Tries:
+class CaptureAttempts:
     """What one compiled object has tried in vain."""
 
     def __init__(self):
@@ -119,7 +119,7 @@ class Tries:
                 door.plain = "breaks again and again"
 
 
-def leave(door: Any, why: str, slots: dict) -> None:
+def leave_to_python(door: Any, why: str, slots: dict) -> None:
     """The door runs plain; a frame that has shown no tensor yet is asked about again when it does."""
     door.clear()
     door.__dict__.pop("barren", None)
@@ -142,7 +142,7 @@ def is_tensor(value: Any) -> bool:
 
 def touches_tensors(code: types.CodeType, globals: dict, closure: tuple | None, slots: dict) -> bool:
     """Whether the frame might touch one: so far as its arguments, cells and the globals that it names tell."""
-    look = Look()
+    look = TensorSearch()
     named = [globals[name] for name in names_of(code) if name in globals]
     if any(map(makes_tensors, named)):
         return True
@@ -177,7 +177,7 @@ def contents(closure: tuple | None) -> list:
     return found
 
 
-class Look:
+class TensorSearch:
     """A bounded walk over values that runs no code of the program; where it ends early, there may be tensors."""
 
     def __init__(self):

@@ -102,8 +102,8 @@ if native is not None:
         check_failed=CheckFailed,
         state=eager_state,
         hook_names=eager_module._HOOK_DICTS,
-        keep=surroundings.keep,
-        put_back=surroundings.put_back,
+        keep=surroundings.save_state,
+        put_back=surroundings.restore_state,
     )
 
 
@@ -155,7 +155,7 @@ def is_compiling() -> bool:
     return native is not None and native.mode() == "capturing"
 
 
-def whole(function: Callable, *args: Any) -> Any:
+def preserve_thread_state(function: Callable, *args: Any) -> Any:
     """Call what compiles apart from any door: whatever ends it, this thread's state is as it was before."""
     return function(*args) if native is None else native.whole(function, *args)
 
@@ -258,7 +258,7 @@ def _mark(tensor: Tensor, index: Any, value: Any) -> None:
         tensor.__dict__.setdefault(MARKS, {})[dim % rank] = value
 
 
-def marks(tensor: Tensor) -> dict:
+def dynamic_marks(tensor: Tensor) -> dict:
     """Dimension -> True, (min, max), MAYBE or False (static), as marked."""
     return tensor.__dict__.get(MARKS, {})
 

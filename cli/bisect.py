@@ -33,12 +33,12 @@ def run(options: Any) -> Answer:
 
     run_program.alias(options.torch)
     path = run_program.target(options, "_repro.py")
-    compared = bisect.Comparing(max(1, options.calls))
+    compared = bisect.ComparingBackend(max(1, options.calls))
     try:
         with backends.replaced("inductor", compared):
             run_program.run(options.script, options.arguments)
-    except bisect.Found as found:
-        return told(found.finding, path)
+    except bisect.DifferenceFound as found:
+        return difference_answer(found.finding, path)
     except ScriptFailed as failed:
         return nothing(compared.graphs, str(failed))
     return nothing(compared.graphs, None)
@@ -51,7 +51,7 @@ def nothing(graphs: int, failure: str | None) -> Answer:
     return Answer({"graphs": graphs, "found": None, "failure": failure}, "\n".join(lines), FAILED if failure else DONE)
 
 
-def told(finding: Any, path: str) -> Answer:
+def difference_answer(finding: Any, path: str) -> Answer:
     """The finding, and its small program written."""
     lines = ["a stage computes something else than eager", "", finding.text()]
     if finding.repro:

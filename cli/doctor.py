@@ -42,12 +42,12 @@ def add(parser: Any) -> None:
 
 
 def run(options: Any) -> Answer:
-    facts = found()
+    facts = collect_facts()
     broken = any(problem["serious"] for problem in facts["missing"])
     return Answer(facts, text(facts), FOUND if broken else DONE)
 
 
-def found() -> dict[str, Any]:
+def collect_facts() -> dict[str, Any]:
     """Everything, as plain values."""
     facts = {
         "flambeau": __version__,

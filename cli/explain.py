@@ -38,7 +38,7 @@ def run(options: Any) -> Answer:
     run_program.alias(options.torch)
     names = run_program.load(path)
     check_backend(options.backend)  # behind the file, which may register one
-    function = found(names, path, name)
+    function = find_object(names, path, name)
     return explained(function, inputs_of(names, function, options.arguments), options.backend)
 
 
@@ -51,7 +51,7 @@ def check_backend(name: str | None) -> None:
         raise Wrong(str(error)) from None
 
 
-def found(names: dict[str, Any], path: str, name: str) -> Callable:
+def find_object(names: dict[str, Any], path: str, name: str) -> Callable:
     """The object at a dotted name."""
     first, *rest = name.split(".")
     if first not in names:
@@ -62,12 +62,12 @@ def found(names: dict[str, Any], path: str, name: str) -> Callable:
             raise Wrong(f"{type(value).__name__} {name.rpartition('.')[0]} has no {part!r}")
         value = getattr(value, part)
     if isinstance(value, type) or not callable(value):
-        kind = f"the class {name}: name an instance of it" if isinstance(value, type) else described(value)
+        kind = f"the class {name}: name an instance of it" if isinstance(value, type) else facts_of_explanation(value)
         raise Wrong(f"{name} is no function or nn.Module but {kind}")
     return value
 
 
-def described(value: Any) -> str:
+def facts_of_explanation(value: Any) -> str:
     return "an imported Python module" if inspect.ismodule(value) else f"a value of type {type(value).__name__}"
 
 

@@ -43,7 +43,7 @@ def everything() -> Answer:
     return Answer(found, "\n".join(f"{f['kind']:10} {f['name']}({', '.join(f['parameters'])})" for f in found))
 
 
-def record(name: str) -> Op:
+def find_op(name: str) -> Op:
     """The record, under its own name or that of its in-place form."""
     if name in OPS:
         return OPS[name]
@@ -52,7 +52,7 @@ def record(name: str) -> Op:
 
 
 def one(name: str, code: bool) -> Answer:
-    op = record(name)
+    op = find_op(name)
     facts = facts_of(op)
     if code:
         facts |= compiled(op)

@@ -38,7 +38,7 @@ def run(options: Any) -> Answer:
 
     run_program.alias(options.torch)
     path = None if options.json else run_program.target(options, "_report.html")
-    with tempfile.TemporaryDirectory(prefix="flambeau-report-") as folder, report_at_exit.keeping() as held:
+    with tempfile.TemporaryDirectory(prefix="flambeau-report-") as folder, report_at_exit.keep_compiled() as held:
         failure = ran(options, folder)
         found = sorted([*held.reports(), *map(Left, left(folder))], key=lambda one: -len(one.kernels))
         del held

@@ -58,7 +58,7 @@ def add(parser: Any) -> None:
 def run(options: Any) -> Answer:
     before = present()
     if options.status:
-        return Answer(before, told(before), DONE if before["torch"] else FOUND)
+        return Answer(before, torch_text(before), DONE if before["torch"] else FOUND)
     if before["torch"] == "PyTorch":
         raise Wrong(
             f"this environment has PyTorch {before['version'] or ''} in {before['place']}: "
@@ -73,7 +73,7 @@ def run(options: Any) -> Answer:
     else:
         remove(folder())
     after = present()
-    return Answer(after, told(after))
+    return Answer(after, torch_text(after))
 
 
 def folder() -> str:
@@ -107,7 +107,7 @@ def written_here(place: str) -> bool:
     return False
 
 
-def told(facts: dict[str, Any]) -> str:
+def torch_text(facts: dict[str, Any]) -> str:
     if facts["torch"] is None:
         return f"no torch in {facts['place']}"
     return f"torch is {facts['torch']}{' ' + facts['version'] if facts['version'] else ''} in {facts['place']}"

@@ -110,7 +110,7 @@ def usable(kind: str) -> bool:
     return kind in ("cpu", "meta") or kind in runtimes
 
 
-def place(d) -> device:
+def resolve_device(d) -> device:
     """Where tensors are made for a `device=` argument (None: the default). CUDA is started at the first question, and its
     devices have their numbers from here on."""
     d = _default if d is None else device(d)

@@ -171,7 +171,7 @@ class UntypedStorage:
         return self
 
     def cuda(self, device=None, non_blocking=False):
-        place = devices.place("cuda" if device is None else device)
+        place = devices.resolve_device("cuda" if device is None else device)
         return devices.runtimes["cuda"].upload(self, place)
 
     def pin_memory(self, device="cuda"):

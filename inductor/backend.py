@@ -28,21 +28,21 @@ def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None
         return target.triton_backend(graph, example_inputs, options, mode)
     options = dict(options or {})
     if options.get("verify"):
-        return verified(graph, example_inputs, options)
+        return compile_and_compare(graph, example_inputs, options)
     with compile_log.current().stage("look in the cache"):
-        shelf = shelf_of(graph, example_inputs, options) if graph_cache.usable(options) else None
+        shelf = cache_entry_of(graph, example_inputs, options) if graph_cache.usable(options) else None
         compiled = shelf and shelf.load()
     if compiled is None:
-        compiled = by_passes(graph, example_inputs, options, shelf)
+        compiled = compile_by_passes(graph, example_inputs, options, shelf)
         if shelf is not None:
             shelf.keep(compiled)
     return compiled
 
 
-def verified(graph: Graph, example_inputs: Sequence, options: dict) -> Callable:
+def compile_and_compare(graph: Graph, example_inputs: Sequence, options: dict) -> Callable:
     """`verify`: the stages are compared on the real inputs; where one differs, the kernel in it is named as well."""
     try:
-        return by_passes(graph, example_inputs, options)
+        return compile_by_passes(graph, example_inputs, options)
     except InternalError as error:
         with locks.importing:
             from .tools import bisect
@@ -55,7 +55,9 @@ def verified(graph: Graph, example_inputs: Sequence, options: dict) -> Callable:
         ) from None
 
 
-def by_passes(graph: Graph, example_inputs: Sequence, options: dict, shelf: graph_cache.Shelf | None = None) -> CompiledGraph:
+def compile_by_passes(
+    graph: Graph, example_inputs: Sequence, options: dict, shelf: graph_cache.GraphCacheEntry | None = None
+) -> CompiledGraph:
     """The driver's work; a graph that is likely one text has a compiler waiting for it. `shelf`: where the graph will be kept."""
     if len(graph.nodes) <= SMALL:
         toolchain.prepare()
@@ -84,7 +86,7 @@ def describe(graph: Graph, compiled: Callable) -> tuple:
     return report.describe(graph, compiled)
 
 
-def leaves(graph: Graph, example_inputs: Sequence, options: dict) -> str | None:
+def why_left_to_python(graph: Graph, example_inputs: Sequence, options: dict) -> str | None:
     """Why compiled code could not be faster than the frame's own: it makes views alone, or everything that it computes is
     called in eager from compiled code, too. None: it may."""
     nodes = [n for n in graph.calls if not n.is_getitem and not is_view(n)]
@@ -110,12 +112,12 @@ def may_be_called(node: Node) -> bool:
     return node.is_op and node.target.kind in (Kind.EXTERN, Kind.SCAN) and not node.target.mutates
 
 
-INDUCTOR = Backend("inductor", inductor, takes_options=True, takes_mode=True, describe=describe, leaves=leaves)
+INDUCTOR = Backend("inductor", inductor, takes_options=True, takes_mode=True, describe=describe, leaves=why_left_to_python)
 
 
-def shelf_of(graph: Graph, example_inputs: Sequence, options: dict) -> graph_cache.Shelf | None:
+def cache_entry_of(graph: Graph, example_inputs: Sequence, options: dict) -> graph_cache.GraphCacheEntry | None:
     try:
-        return graph_cache.Shelf(graph, example_inputs, options, load_driver)
+        return graph_cache.GraphCacheEntry(graph, example_inputs, options, load_driver)
     except graph_cache.NotStored as reason:
         log.channel("cache")(f"{graph.name} is not stored: {reason}")
         return None

@@ -15,28 +15,28 @@ from ..capture.graph.graph import Graph
 from ..eager.state import recording
 from ..eager.tensor import Tensor
 from ..runtime import compile_log, source_hash, toolchain
-from .given_outputs import around_outputs
+from .given_outputs import assemble_outputs
 from .graph import dump, passes, verify
 from .graph.accumulated_gradients import join_products, join_slices
 from .graph.decompose import decompose, open_for
 from .graph.embedding_linear import look_up_products
 from .graph.functionalize import FunctionalGraph, functionalize
-from .graph.half_rounding import settle_joint, settled_copy
+from .graph.half_rounding import insert_joint_roundings, copy_with_roundings
 from .graph.joint_graph import JointGraph, build_joint
 from .graph.lift_constants import lift_constants
 from .graph.partition import Partition, partition, read_by_gradients, split
-from .graph.recompute import compute_again
+from .graph.recompute import recompute_in_backward
 from .graph.schemas import Crossing, constant_names
 from .loops.ir import Program
 from .loops.lower import lower
 from .pass_manager import Facts, Pass, Phase, Target, run_phase, run_phases
 from .runtime import compare_stages as stages
-from .runtime.runtime_wrapper import Backward, BackwardSource, CompiledGraph, Executable, Training
-from .schedule.combo_kernels import bundle
+from .runtime.runtime_wrapper import Backward, BackwardSource, CompiledGraph, Executable, CompiledBackward
+from .schedule.combo_kernels import combine_calls
 from .schedule.memory_planning import plan
 from .schedule.reinplace import write_inputs, write_temps
 from .schedule.scheduler import schedule
-from .targets import CPP, settled, stages_until
+from .targets import CPP, wait_for_compiler, stages_until
 
 # -- the table: phases in their order. A row's function gets the IR and the facts, and gives the IR, or None: nothing was to do.
 
@@ -58,15 +58,15 @@ OPEN = Phase(  # what the target wants opened before gradients are taken
     (Pass("open for the target", lambda pure, facts: open_for(pure, facts.target.opens)),),
     check=lambda pure: verify.check(pure.graph, "pure"),
 )
-WITHOUT_GRADIENTS = Phase("", (Pass("round halves", lambda graph, facts: settled_copy(graph, True)),))
+WITHOUT_GRADIENTS = Phase("", (Pass("round halves", lambda graph, facts: copy_with_roundings(graph, True)),))
 
 JOINT = Phase(  # pure graph -> forward and backward as one graph
     "joint graph",
     (
         Pass("joint graph", lambda pure, facts: build_joint(pure, facts.requires, facts.present), tidy=True),
         Pass("join slices", lambda joint, facts: join_slices(joint), tidy=True),
-        Pass("round halves", lambda joint, facts: settle_joint(joint, facts.saved)),
-        Pass("compute again", lambda joint, facts: compute_again(joint)),
+        Pass("round halves", lambda joint, facts: insert_joint_roundings(joint, facts.saved)),
+        Pass("compute again", lambda joint, facts: recompute_in_backward(joint)),
     ),
     tidy=lambda joint: passes.tidy(joint.graph, across_grad=True, within=joint.forward),
     dump=dump.joint,
@@ -87,7 +87,7 @@ FINAL = Phase(  # a forward or backward -> its final graph
     (
         Pass("decompose", lambda graph, facts: decompose(graph, facts.target.takes), tidy=True),
         Pass("join products", lambda graph, facts: join_products(graph), tidy=True),
-        Pass("round halves", lambda graph, facts: settled_copy(graph, False)),
+        Pass("round halves", lambda graph, facts: copy_with_roundings(graph, False)),
     ),
     tidy=lambda graph: passes.tidy(graph, across_grad=True),
     dump=dump.final,
@@ -102,7 +102,7 @@ SCHEDULE = Phase(  # loop program -> what is printed
         Pass("schedule", lambda program, facts: schedule(program)),
         Pass("write inputs", lambda program, facts: write_inputs(program, facts.writes)),
         Pass("write temps", lambda program, facts: write_temps(program)),
-        Pass("bundle", lambda program, facts: bundle(program)),
+        Pass("bundle", lambda program, facts: combine_calls(program)),
         Pass("plan memory", lambda program, facts: plan(program, facts.donated)),
     ),
     dump=dump.scheduled,
@@ -140,14 +140,14 @@ def compile_graph(
 
 def compile_once(graph: Graph, example_inputs: Sequence, options: dict, target: Target, late: Callable | None) -> CompiledGraph:
     """All passes, once."""
-    functional, constants = functional_of(graph)
+    functional, constants = functionalize_graph(graph)
     compiled = assemble(functional, [*example_inputs, *constants], constants, target, late)
     if options.get("verify"):
         compare_stages(graph, functional, list(example_inputs), constants, target)
     return compiled
 
 
-def functional_of(graph: Graph) -> tuple[FunctionalGraph, list]:
+def functionalize_graph(graph: Graph) -> tuple[FunctionalGraph, list]:
     """The pure form of a captured graph, and its constants: the inputs at the end."""
     return run_phase(FUNCTIONALIZE, graph, Facts()), [graph.constants[name] for name in constant_names(graph)]
 
@@ -158,18 +158,18 @@ def assemble(
     """From the functional graph on: with a backward where one is wanted, that for all gradients."""
     functional = run_phase(OPEN, functional, Facts(target))
     facts = Facts(target, requires=wants_gradient(functional.graph, inputs))
-    joint, pair = differentiated(functional, facts) if any(facts.requires) else (None, None)
+    joint, pair = build_joint_and_partition(functional, facts) if any(facts.requires) else (None, None)
     forward = run_phase(WITHOUT_GRADIENTS, functional.graph, facts) if pair is None else pair.forward
     writes = tuple((m.input, m.output) for m in functional.mutated)
-    run = emitted(forward, Facts(target, writes=writes))  # shorter than the backward: the C++ compiler has it sooner
-    back = None if pair is None else backward_of(pair, pair.hidden(), Facts(target, name="backward"))
+    run = compile_final(forward, Facts(target, writes=writes))  # shorter than the backward: the C++ compiler has it sooner
+    back = None if pair is None else compile_backward(pair, pair.hidden(), Facts(target, name="backward"))
     with compile_log.current().stage("C++ compiler"):
         if late is not None:
             source_hash.fingerprint()  # asked for when the graph is stored: now it costs no time
-        run, back = settled(run), back and settled(back)
+        run, back = wait_for_compiler(run), back and wait_for_compiler(back)
     training = None
     if joint is not None and pair is not None and back is not None:
-        training = training_of(functional, facts, joint, pair.crossing(), back, late)
+        training = make_backward(functional, facts, joint, pair.crossing(), back, late)
     return CompiledGraph(functional, run, training, constants)
 
 
@@ -179,20 +179,20 @@ def wants_gradient(graph: Graph, inputs: Sequence) -> tuple[bool, ...]:
     return tuple(recorded and isinstance(x, Tensor) and x.requires_grad for x in inputs)
 
 
-def differentiated(functional: FunctionalGraph, facts: Facts) -> tuple[JointGraph, Partition | None]:
+def build_joint_and_partition(functional: FunctionalGraph, facts: Facts) -> tuple[JointGraph, Partition | None]:
     """The joint graph and its halves; None where no output has a history. With one, but no gradient: it leads to None."""
     joint = run_phase(JOINT, functional, facts)
     return joint, run_phase(PARTITION, joint, facts) if joint.tangents else None
 
 
-def training_of(
+def make_backward(
     functional: FunctionalGraph,
     facts: Facts,
     joint: JointGraph,
     crossing: Crossing,
     back: Executable,
     late: Callable[[BackwardSource], BackwardSource] | None,
-) -> Training:
+) -> CompiledBackward:
     """What the calls need of the backward, which is there for all gradients; others are compiled when they are met."""
     needed = [k for k, need in enumerate(facts.requires) if need]
     led_to = [k for k in needed if joint.gradients[k] is not None] or needed
@@ -201,13 +201,13 @@ def training_of(
     requires, target = facts.requires, facts.target
 
     def by_passes(present: frozenset) -> Backward:
-        return late_backward(functional, requires, crossing, present, target)
+        return compile_late_backward(functional, requires, crossing, present, target)
 
     source = by_passes if late is None else late(by_passes)
-    return Training(crossing, led_to, reached, steps, {frozenset(reached): (crossing, back)}, source)
+    return CompiledBackward(crossing, led_to, reached, steps, {frozenset(reached): (crossing, back)}, source)
 
 
-def late_backward(
+def compile_late_backward(
     functional: FunctionalGraph, requires: tuple[bool, ...], first: Crossing, present: frozenset, target: Target = CPP
 ) -> Backward:
     """The backward for some of the gradients only, from what the forward saved for all; it may add no guard."""
@@ -215,16 +215,16 @@ def late_backward(
     name = "backward_" + "_".join(map(str, sorted(present)))
     with env.sealed() if env is not None else recording(False):
         pair = run_phases((JOINT, PARTITION), functional, Facts(target, requires, present, first.saved))
-        return pair.crossing(), settled(backward_of(pair, first.hidden, Facts(target, name=name)))
+        return pair.crossing(), wait_for_compiler(compile_backward(pair, first.hidden, Facts(target, name=name)))
 
 
-def backward_of(pair: Partition, hidden: frozenset, facts: Facts) -> Executable:
+def compile_backward(pair: Partition, hidden: frozenset, facts: Facts) -> Executable:
     """The executable of a backward, which may use the memory of what is saved and hidden from the caller."""
     donated = frozenset(k for k, name in enumerate(pair.saved) if name in hidden)
-    return emitted(pair.backward, replace(facts, donated=donated))
+    return compile_final(pair.backward, replace(facts, donated=donated))
 
 
-def emitted(graph: Graph, facts: Facts) -> Executable:
+def compile_final(graph: Graph, facts: Facts) -> Executable:
     """The final graph of a forward or backward, and what the target makes of it."""
     graph = run_phase(FINAL, graph, facts)
     with compile_log.current().stage(facts.name):
@@ -234,7 +234,7 @@ def emitted(graph: Graph, facts: Facts) -> Executable:
 
 
 def emit(graph: Graph, facts: Facts) -> Executable:
-    """What the target makes of a final graph, maybe still in the making (`settled` waits for it)."""
+    """What the target makes of a final graph, maybe still in the making (`wait_for_compiler` waits for it)."""
     target = facts.target
     if target.phases == ():
         return target.emit(graph, facts)
@@ -242,7 +242,7 @@ def emit(graph: Graph, facts: Facts) -> Executable:
     def build(computed: Graph, writes: tuple) -> Executable:
         return target.emit(loop_program(computed, replace(facts, writes=writes)), facts)
 
-    return around_outputs(graph, build, facts.writes)
+    return assemble_outputs(graph, build, facts.writes)
 
 
 def loop_program(graph: Graph, facts: Facts) -> Program:
@@ -251,9 +251,9 @@ def loop_program(graph: Graph, facts: Facts) -> Program:
     return run_phases((LOWER, SCHEDULE) if phases is None else phases, graph, facts)
 
 
-def executable(graph: Graph, target: Target = CPP) -> Executable:
+def compile_alone(graph: Graph, target: Target = CPP) -> Executable:
     """A final graph alone, as a forward."""
-    return settled(emit(graph, Facts(target)))
+    return wait_for_compiler(emit(graph, Facts(target)))
 
 
 # -- all stages, compared
@@ -272,5 +272,5 @@ def locate(functional: FunctionalGraph, inputs: list, target: Target | None) -> 
     if target is None:
         return "the functional graph itself differs:\n" + functional.graph.print_python()
     graph = decompose(functional.graph)
-    found = verify.first_difference(graph, lambda g: executable(g, target), inputs, 0, 0)
+    found = verify.first_difference(graph, lambda g: compile_alone(g, target), inputs, 0, 0)
     return f"first differing {found}" if found else "each node of the forward alone is right: the backward, or fusion, differs"

@@ -1,7 +1,7 @@
 """Outputs of a final graph that no kernel needs to compute: inputs, views, and the same value again.
 
 In: a final graph, and a function that makes an executable of one. Out: an executable of the whole. The idea: a target computes
-each value once and never returns an input; `Around` puts the rest in at every call.
+each value once and never returns an input; `OutputAssembler` puts the rest in at every call.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from .graph import passes
 from .graph.joint_graph import is_tangent
 from .graph.retrace import fresh_fake
 from .graph.schemas import ViewOfInput, ViewOfOutput, ViewStep
-from .runtime.runtime_wrapper import Around, Executable, replay
+from .runtime.runtime_wrapper import OutputAssembler, Executable, replay
 
 
-def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], writes: tuple) -> Executable:
+def assemble_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], writes: tuple) -> Executable:
     """Targets compute each value once and never return an input: outputs that are inputs, views of gradients that come
     in, or the same value again, are put in around them. A graph that computes and refuses nothing needs no target."""
     outputs = graph.output.args[0]
-    given, computed, views = divided(graph)
+    given, computed, views = split_outputs(graph)
     places = [(False, given[n]) if n in given else (True, computed.index(n)) for n in outputs]
     if not computed and not any(n.refuses for n in graph.calls):
-        return Around(None, places, views)
+        return OutputAssembler(None, places, views)
     if list(outputs) == computed:
         return build(graph, writes)
     once = [place for place in places if place[0] and places.count(place) == 1]  # what is saved as well needs memory of its own
@@ -34,10 +34,10 @@ def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], wr
     graph.set_output(tuple(table[n] for n in computed))
     if views:
         passes.remove_dead(graph)
-    return Around(build(graph, writes), places, views)
+    return OutputAssembler(build(graph, writes), places, views)
 
 
-def divided(graph: Graph) -> tuple[dict[Node, int], list[Node], list[ViewOfInput | ViewOfOutput]]:
+def split_outputs(graph: Graph) -> tuple[dict[Node, int], list[Node], list[ViewOfInput | ViewOfOutput]]:
     """Of a graph's outputs: (the number of each that is given: of an input, or behind the inputs of a view; those that a
     target computes; the views, of inputs or of what it computes)."""
     given = {n: k for k, n in enumerate(graph.inputs)}
@@ -63,7 +63,7 @@ def shown_gradient(node: Node, graph: Graph) -> tuple[Node, tuple[ViewStep, ...]
     while base.is_op and base.target.kind is Kind.VIEW and all(map(known, base.args[1:])):
         steps.insert(0, ViewStep(base.target, tuple(base.args[1:]), False))
         base = base.args[0]
-    if not steps or not (is_tangent(base) or repeats(node, base) and any(map(is_tangent, graph.inputs))):
+    if not steps or not (is_tangent(base) or is_expanded(node, base) and any(map(is_tangent, graph.inputs))):
         return node, ()
     shown = fresh_fake(base.value)
     for step in steps:
@@ -73,7 +73,7 @@ def shown_gradient(node: Node, graph: Graph) -> tuple[Node, tuple[ViewStep, ...]
     return base, tuple(steps)
 
 
-def repeats(node: Node, base: Node) -> bool:
+def is_expanded(node: Node, base: Node) -> bool:
     counts = node.value.numel(), base.value.numel()
     return base.op == "call_function" and all(type(n) is int for n in counts) and counts[0] > counts[1]
 

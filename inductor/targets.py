@@ -19,13 +19,13 @@ from ..eager.tensor import Tensor
 from ..runtime import compile_log, counters, locks, toolchain
 from ..runtime.config import config
 from ..runtime.errors import CheckFailed, FlambeauError, Unsupported
-from .cpp.wrapper import Loading
+from .cpp.wrapper import AsyncCompile
 from .graph import dump
 from .graph.compiler_ops import restride
 from .loops.body import Buffer
 from .loops.ir import Program
 from .pass_manager import Facts, Target
-from .runtime.runtime_wrapper import Around, Executable, Function
+from .runtime.runtime_wrapper import OutputAssembler, Executable, FunctionExecutable
 from .schedule.memory_planning import overwritten
 
 # -- the final graph
@@ -37,16 +37,16 @@ def interpreted(graph: Graph, facts: Facts) -> Executable:
     def run(inputs: list, seed: int, base: int) -> list:
         try:
             with recording(False):
-                return apart(Interpreter(graph).run(*inputs, seed=seed, base=base), inputs)
+                return unalias_results(Interpreter(graph).run(*inputs, seed=seed, base=base), inputs)
         except (IndexError, RuntimeError, ValueError) as error:
             if facts.name != "forward" or isinstance(error, FlambeauError):
                 raise
             raise CheckFailed(str(error)) from error
 
-    return Function(run)
+    return FunctionExecutable(run)
 
 
-def apart(values: Sequence, inputs: Sequence) -> list:
+def unalias_results(values: Sequence, inputs: Sequence) -> list:
     """Results that are inputs, or lie in memory of their own, as kernels make them: eager's views, and what rested on a copy
     that the passes took out, share it. None is a view of a temporary: made without recording, it would refuse writes."""
     given = {id(x) for x in inputs}
@@ -64,7 +64,7 @@ def apart(values: Sequence, inputs: Sequence) -> list:
 # -- the loop program
 
 
-def looped(program: Program, facts: Facts | None = None) -> Executable:
+def interpret_loops(program: Program, facts: Facts | None = None) -> Executable:
     """The loop interpreter on one program."""
     with locks.importing:
         from .loops.interpreter import run as run_program  # few programs are run so
@@ -75,7 +75,7 @@ def looped(program: Program, facts: Facts | None = None) -> Executable:
             values = run_program(program, inputs, {"seed": seed, "base": base})
         return [as_tensor(v) if k is None else inputs[k] for k, v in zip(own, values)]
 
-    return Function(run, overwritten(program))
+    return FunctionExecutable(run, overwritten(program))
 
 
 def as_tensor(value: Any) -> Any:
@@ -86,27 +86,27 @@ def as_tensor(value: Any) -> Any:
 # -- generated code
 
 
-def started(program: Program, facts: Facts) -> Executable:
-    """Generated C++ that is being compiled, to be `settled`; the loop interpreter where the machine has no (working)
+def start_compiler(program: Program, facts: Facts) -> Executable:
+    """Generated C++ that is being compiled (`wait_for_compiler` ends it); the loop interpreter where the machine has no (working)
     compiler or the code generator lacks a type."""
     if toolchain.compiler() is None:
         counters.add("fallbacks", "no C++ compiler")
         compile_log.current().note(f"{program.name} is run by the loop interpreter: no C++ compiler was found")
         tell_slow("missing", "no C++ compiler was found (CXX, g++, clang++, c++): install g++")
-        return looped(program)
+        return interpret_loops(program)
     try:
-        return Loading(program)
+        return AsyncCompile(program)
     except Unsupported as lack:
         counters.add("fallbacks", f"kernel: {lack.code}")
         compile_log.current().note(f"{program.name} is run by the loop interpreter: {lack}")
-        return looped(program)
+        return interpret_loops(program)
 
 
-def settled(run: Executable) -> Executable:
+def wait_for_compiler(run: Executable) -> Executable:
     """The executable, when the C++ compiler has made it or failed at it."""
-    if isinstance(run, Around):
-        run.run = run.run and settled(run.run)
-    if not isinstance(run, Loading):
+    if isinstance(run, OutputAssembler):
+        run.run = run.run and wait_for_compiler(run.run)
+    if not isinstance(run, AsyncCompile):
         return run
     try:
         compiled = run.finish()
@@ -116,7 +116,7 @@ def settled(run: Executable) -> Executable:
         counters.add("fallbacks", "C++ compiler failed")
         compile_log.current().note(f"{run.program.name} is run by the loop interpreter: {failure}")
         tell_slow("failed", str(failure))
-        return looped(run.program)
+        return interpret_loops(run.program)
     dump.native(run.program.name, compiled.source, run.program)
     return compiled
 
@@ -134,8 +134,8 @@ def tell_slow(kind: str, reason: str) -> None:
 
 
 INTERPRETED = Target("interpreted", interpreted, phases=())
-LOOPS = Target("loops", looped)
-CPP = Target("C++", started)
+LOOPS = Target("loops", interpret_loops)
+CPP = Target("C++", start_compiler)
 
 
 def stages_until(target: Target) -> dict[str, Target]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .kernel_calls import Job, along_last
+from .kernel_calls import RuntimeCall, along_last
 from .kernel_calls import TYPES as NAMED_TYPES
 from .kernels import TYPES, computation, empty, grain_of, run
 
@@ -170,7 +170,7 @@ def forward_calls(c, out, lse, q, k, v, mask, causal, scale, keep=None, keep_sca
     numbers = _region_numbers(c, q, k, v, q, mask, causal, _FORWARD[causal])
     length, width, block = numbers[1], numbers[2], numbers[6]
     return (
-        Job(
+        RuntimeCall(
             "attention_forward",
             NAMED_TYPES[q.dtype.name],
             _items(q) * ceil_div(length, block),
@@ -187,7 +187,7 @@ def backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale, keep=None, kee
     g, q, k, v = (along_last(c, x) for x in (g, q, k, v))
     numbers = _region_numbers(c, q, k, v, g, mask, causal, _BACKWARD[causal])
     return (
-        Job(
+        RuntimeCall(
             "attention_backward",
             NAMED_TYPES[q.dtype.name],
             _items(q),

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .kernel_calls import Job, product
-from .kernels import GRAIN, SIZES, TYPES, WHOLE, empty, grain_of, plain, run, run_sized
+from .kernel_calls import RuntimeCall, product
+from .kernels import GRAIN, SIZES, TYPES, WHOLE, empty, grain_of, are_contiguous_floats, run, run_sized
 
 SMALL = 1 << 13  # elements below which numpy's call is shorter
 MANY_BYTES = 1 << 20
@@ -147,7 +147,7 @@ def concatenate_calls(c, out, parts, dim):
         x = c.rows(x)
         width = x.shape[dim] * inner
         calls.append(
-            Job(
+            RuntimeCall(
                 "move",
                 SIZES[x.dtype.itemsize],
                 (outer + _SIDE - 1) // _SIDE,
@@ -307,7 +307,12 @@ def set_elements(out, dim, index, x) -> bool:
 def sum_bags(table, index, first, weights, skip, mean):
     """Rows of the table at `index` (within range), summed or averaged by bag: bag k has indices first[k] .. first[k + 1] - 1;
     the row `skip` takes no part."""
-    if not plain(table) or not _index_ready(index) or (weights is not None and not plain(table, weights)) or not table.size:
+    if (
+        not are_contiguous_floats(table)
+        or not _index_ready(index)
+        or (weights is not None and not are_contiguous_floats(table, weights))
+        or not table.size
+    ):
         return NotImplemented
     bags, width = len(first) - 1, table.shape[1]
     out = empty((bags, width), table.dtype)
@@ -324,7 +329,7 @@ def sum_bags(table, index, first, weights, skip, mean):
 
 def bag_winners(table, index, first, skip):
     """Which row of the table is the greatest of its bag, per column; bags and indices as in `sum_bags`."""
-    if not plain(table) or not _index_ready(index) or not table.size or table.shape[0] >= 1 << 31:
+    if not are_contiguous_floats(table) or not _index_ready(index) or not table.size or table.shape[0] >= 1 << 31:
         return NotImplemented
     bags, width = len(first) - 1, table.shape[1]
     out = empty((bags, width), index.dtype)
@@ -353,7 +358,7 @@ def out_of_range(index, size) -> bool:
 
 def dropout(x, p, scale, seed, ordinal):
     """(x * scale where kept, else 0; the mask): the mask is draw `ordinal`."""
-    if not x.size or not plain(x):
+    if not x.size or not are_contiguous_floats(x):
         return NotImplemented
     out, keep = empty(x.shape, x.dtype), empty(x.shape, np.dtype(bool))
     run("dropout", x.dtype, x.size, GRAIN // 4, (out, keep, x), (seed, ordinal), (p, scale))
@@ -362,7 +367,13 @@ def dropout(x, p, scale, seed, ordinal):
 
 def masked_scale(x, keep, scale):
     """x * scale where kept, else 0"""
-    if not x.size or not plain(x) or keep.shape != x.shape or not keep.flags.c_contiguous or keep.dtype != np.bool_:
+    if (
+        not x.size
+        or not are_contiguous_floats(x)
+        or keep.shape != x.shape
+        or not keep.flags.c_contiguous
+        or keep.dtype != np.bool_
+    ):
         return NotImplemented
     out = empty(x.shape, x.dtype)
     run("masked_scale", x.dtype, x.size, GRAIN, (out, keep, x), (), (scale,))

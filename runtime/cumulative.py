@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .kernels import WHOLE, empty, grain_of, plain, run, run_sized
+from .kernels import WHOLE, empty, grain_of, are_contiguous_floats, run, run_sized
 
 _SMALL = 16
 
@@ -17,7 +17,7 @@ def _split(x, dim):
 
 
 def product(x, dim):
-    if x.ndim == 0 or x.size < _SMALL or not plain(x):
+    if x.ndim == 0 or x.size < _SMALL or not are_contiguous_floats(x):
         return NotImplemented
     outer, n, inner = _split(x, dim)
     out = empty(x.shape, x.dtype)
@@ -28,7 +28,7 @@ def product(x, dim):
 def extreme(name, x, dim):
     """(values, positions) for name max or min."""
     signed = x.dtype.kind == "i" and x.flags.c_contiguous and x.flags.aligned
-    if x.ndim == 0 or x.size < _SMALL or not (signed or plain(x)):
+    if x.ndim == 0 or x.size < _SMALL or not (signed or are_contiguous_floats(x)):
         return NotImplemented
     outer, n, inner = _split(x, dim)
     values, places = empty(x.shape, x.dtype), empty(x.shape, np.dtype(np.int64))

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .kernel_calls import TYPES, Job
-from .kernels import GRAIN, TYPES as _TYPES, column_block, empty, grain_of, has_job, plain, run
+from .kernel_calls import TYPES, RuntimeCall
+from .kernels import GRAIN, TYPES as _TYPES, column_block, empty, grain_of, has_job, are_contiguous_floats, run
 
 _WIDE = np.dtype(np.float64)
 
@@ -23,7 +23,7 @@ def formula(name: str, operands: int) -> Callable:
     doubles = has_job(name, _WIDE)
 
     def of_one(x, *reals):
-        if not isinstance(x, np.ndarray) or not x.size or not plain(x) or x.dtype == _WIDE and not doubles:
+        if not isinstance(x, np.ndarray) or not x.size or not are_contiguous_floats(x) or x.dtype == _WIDE and not doubles:
             return NotImplemented
         out = empty(x.shape, x.dtype)
         run(name, x.dtype, x.size, GRAIN, (out, x), (), reals)
@@ -32,7 +32,7 @@ def formula(name: str, operands: int) -> Callable:
     def of_two(a, b, *reals):
         if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or not a.size or a.shape != b.shape:
             return NotImplemented
-        if not plain(a, b) or a.dtype == _WIDE and not doubles:
+        if not are_contiguous_floats(a, b) or a.dtype == _WIDE and not doubles:
             return NotImplemented
         out = empty(a.shape, a.dtype)
         run(name, a.dtype, a.size, GRAIN, (out, a, b), (), reals)
@@ -45,7 +45,7 @@ def every(name, x):
     """A map that is there for all floating types, of an array of any strides; the result keeps the order of its memory."""
     if not isinstance(x, np.ndarray) or not x.size or x.dtype not in _TYPES:
         return NotImplemented
-    y = x if plain(x) else x.copy(order="K")
+    y = x if are_contiguous_floats(x) else x.copy(order="K")
     out = empty(y.shape, y.dtype) if y.flags.c_contiguous else np.empty_like(y)
     run(name, y.dtype, y.size, GRAIN // 4, (out, y), (), ())
     return out
@@ -55,7 +55,7 @@ def every_pair(name, a, b):
     """A map of two arrays of one type and size, side by side in memory."""
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or not a.size or a.dtype not in _TYPES:
         return NotImplemented
-    if a.dtype != b.dtype or a.shape != b.shape or not plain(a, b):
+    if a.dtype != b.dtype or a.shape != b.shape or not are_contiguous_floats(a, b):
         return NotImplemented
     out = empty(a.shape, a.dtype)
     run(name, a.dtype, a.size, GRAIN // 4, (out, a, b), (), ())
@@ -69,7 +69,7 @@ def map_calls(c, name, out, x):
     units = 1
     for n in x.shape:
         units = units * n
-    return (Job(name, TYPES[x.dtype.name], units, 4, (out, c.rows(x)), same=((0, 1),)),)
+    return (RuntimeCall(name, TYPES[x.dtype.name], units, 4, (out, c.rows(x)), same=((0, 1),)),)
 
 
 _between = formula("hardtanh", 1)
@@ -83,14 +83,14 @@ def clamp(x, low, high):
 
 def add_row(out, row):
     """out += row for a row of the last dim, in place; returns out."""
-    if row.shape == out.shape[-1:] and out.size >= GRAIN and plain(out, row):
+    if row.shape == out.shape[-1:] and out.size >= GRAIN and are_contiguous_floats(out, row):
         run("add_row", out.dtype, out.size // row.size, grain_of(row.size), (out, row), (row.size,))
         return out
     return np.add(out, row, out=out)
 
 
 def running_sum(x, dim):
-    if x.size < 4096 or not plain(x):
+    if x.size < 4096 or not are_contiguous_floats(x):
         return NotImplemented
     n, inner = x.shape[dim], math.prod(x.shape[dim + 1 :])
     outer, out = x.size // (n * inner), empty(x.shape, x.dtype)
@@ -113,7 +113,7 @@ def running_sum_calls(c, out, x, dim):
     for size in x.shape[dim + 1 :]:
         inner = inner * size
     if inner == 1:
-        return (Job("running_sum_rows", TYPES[x.dtype.name], outer, n, (out, x), (n,)),)
+        return (RuntimeCall("running_sum_rows", TYPES[x.dtype.name], outer, n, (out, x), (n,)),)
     blocks = (inner + block - 1) // block
     numbers = (n, inner, blocks)
-    return (Job("running_sum_columns", TYPES[x.dtype.name], outer * blocks, n * block, (out, x), numbers),)
+    return (RuntimeCall("running_sum_columns", TYPES[x.dtype.name], outer * blocks, n * block, (out, x), numbers),)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .kernel_calls import TYPES, Job, product
+from .kernel_calls import TYPES, RuntimeCall, product
 from .kernels import WHOLE, empty, grain_of, run
 
 _MODES, _PADDINGS, _RUN = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"), 256
@@ -56,7 +56,7 @@ def sample_calls(c, out, x, grid, mode, padding, align):
         return None
     x, grid, numbers, points = found
     units, work = x.shape[0] * ((points + _RUN - 1) // _RUN), _RUN * x.shape[1] * 4
-    return (Job("grid_sample", TYPES[x.dtype.name], units, work, (out, x, grid), numbers),)
+    return (RuntimeCall("grid_sample", TYPES[x.dtype.name], units, work, (out, x, grid), numbers),)
 
 
 def gradient_calls(c, to_x, to_grid, g, x, grid, mode, padding, align):
@@ -65,7 +65,7 @@ def gradient_calls(c, to_x, to_grid, g, x, grid, mode, padding, align):
         return None
     x, grid, numbers, points = found
     return (
-        Job(
+        RuntimeCall(
             "grid_sample_back",
             TYPES[x.dtype.name],
             x.shape[0],

@@ -1,7 +1,7 @@
 """Calls of the runtime's kernels as data: what compiled code prints for an op that has no loop.
 
 In: what a record's `calls` rule says of memory regions whose sizes and strides are ints or symbolic expressions. Out:
-a `Conv` or a `Job`, which a code generator turns into a filled struct of `csrc/abi.h` and a call through the table.
+a `ConvCall` or a `RuntimeCall`, which a code generator turns into a filled struct of `csrc/abi.h` and a call through the table.
 A region has `shape`, `strides` (in elements) and `dtype`.
 """
 
@@ -18,7 +18,7 @@ PLAIN, TRANSPOSED, WEIGHT = "FB_CONV_PLAIN", "FB_CONV_TRANSPOSED", "FB_CONV_WEIG
 
 
 @data(eq=False)
-class Conv:
+class ConvCall:
     """A convolution of x (N, C, *sizes) with the row-major `weight`, or (form WEIGHT) the gradient of that weight, which
     is written then, while `out` (row-major) is read. `bias` is a region or None. `tiles`: the kernel can hand out
     finished tiles to what follows."""
@@ -36,7 +36,7 @@ class Conv:
 
 
 @data(eq=False)
-class Job:
+class RuntimeCall:
     """A threaded kernel by name: `units` of about `work` elements each. Arrays are regions or None; numbers are ints or
     expressions, reals floats or symbolic floats. `same`: pairs (position of a result, of an operand) of arrays that may be
     one memory, because each element is read where it is written, and by nothing else. `alone`: it shares itself out among
@@ -57,8 +57,8 @@ class Job:
 
 
 @data(eq=False)
-class Table:
-    """Numbers known when code is made, as an array among those of a `Job`: whole numbers of 64 bits, or of the type in
+class NumberTable:
+    """Numbers known when code is made, as an array among those of a `RuntimeCall`: whole numbers of 64 bits, or of the type in
     which `dtype` computes."""
 
     numbers: tuple
@@ -67,7 +67,7 @@ class Table:
 
 def is_native(calls: tuple) -> bool:
     """Whether the runtime itself has all of these kernels."""
-    return all(isinstance(call, Conv) or call.native for call in calls)
+    return all(isinstance(call, ConvCall) or call.native for call in calls)
 
 
 def along_last(c: Any, region: Any) -> Any:

@@ -53,7 +53,7 @@ def computation(dtype) -> np.dtype:
     return dtype if dtype in WHOLE else np.dtype(np.float32)
 
 
-def plain(*arrays) -> bool:
+def are_contiguous_floats(*arrays) -> bool:
     """All contiguous, of one floating type that the kernels know; None counts as well."""
     dtype = arrays[0].dtype
     return dtype in TYPES and all(a is None or (a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned) for a in arrays)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import _native, kernel_calls
-from .kernels import TYPES, plain
+from .kernels import TYPES, are_contiguous_floats
 
 _job_list, _numbers = _native.job_list, _native.jobs()
 ADAM, SGD, COUNT = _numbers["adam"], _numbers["sgd"], _numbers["count_up"]
@@ -18,7 +18,7 @@ _F32 = np.dtype(np.float32)
 
 def adam(rows, lr, beta1, beta2, eps, weight_decay, decoupled, maximize) -> bool:
     """`rows`: (param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq or None, step) of each parameter; counts the steps."""
-    if not all([plain(*row[:5]) and row[5].dtype == _F32 for row in rows]):
+    if not all([are_contiguous_floats(*row[:5]) and row[5].dtype == _F32 for row in rows]):
         return False
     counts = tuple([count for row in rows for count in (row[5], row[5])])
     for dtype, group in by_type(rows):
@@ -30,7 +30,7 @@ def adam(rows, lr, beta1, beta2, eps, weight_decay, decoupled, maximize) -> bool
 
 def sgd(rows, lr, momentum, dampening, weight_decay, nesterov, maximize) -> bool:
     """`rows`: (param, grad, buffer or None) of each parameter."""
-    if not all([plain(*row) for row in rows]):
+    if not all([are_contiguous_floats(*row) for row in rows]):
         return False
     for dtype, group in by_type(rows):
         arrays = tuple([a for p, g, b in group for a in (p, b, p, b, g)])
@@ -54,8 +54,8 @@ def adam_calls(c, news, olds, grad, step, new_step, options, reals):
     arrays = (*news, *kernel_calls.rows_of(c, *olds, grad, step))
     same = tuple((k, k + 4) for k in range(4))
     return (
-        kernel_calls.Job("adam", kind, count(grad), 1, arrays, options, reals, same),
-        kernel_calls.Job("count_up", 0, count(step), 1, (new_step, arrays[-1]), same=((0, 1),)),
+        kernel_calls.RuntimeCall("adam", kind, count(grad), 1, arrays, options, reals, same),
+        kernel_calls.RuntimeCall("count_up", 0, count(step), 1, (new_step, arrays[-1]), same=((0, 1),)),
     )
 
 
@@ -65,7 +65,7 @@ def sgd_calls(c, news, olds, grad, options, reals):
     if kind is None or c.is_empty(grad):
         return None
     arrays = (*news, *kernel_calls.rows_of(c, *olds, grad))
-    return (kernel_calls.Job("sgd", kind, count(grad), 1, arrays, options, reals, ((0, 2), (1, 3))),)
+    return (kernel_calls.RuntimeCall("sgd", kind, count(grad), 1, arrays, options, reals, ((0, 2), (1, 3))),)
 
 
 def kind_of(*regions):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .kernels import TYPES, WHOLE, column_block, empty, grain_of, plain, run
+from .kernels import TYPES, WHOLE, column_block, empty, grain_of, are_contiguous_floats, run
 
 SMALL = 1 << 12  # elements below which numpy's call is shorter
 _CHUNK = 1 << 15  # elements of one unit where the whole array is one result
@@ -217,7 +217,7 @@ def norm2(x, dims, keepdim):
 
 def dot(x, y):
     """The product of two vectors of halves, summed in floats and rounded once."""
-    if x.ndim != 1 or y.ndim != 1 or x.size < SMALL or x.shape != y.shape or not plain(x, y) or x.dtype in WHOLE:
+    if x.ndim != 1 or y.ndim != 1 or x.size < SMALL or x.shape != y.shape or not are_contiguous_floats(x, y) or x.dtype in WHOLE:
         return NotImplemented
     out = empty((1,), np.dtype(np.float32))
     run("dot_rows", x.dtype, 1, 1, (out, x, y), (x.size,))

@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 
-from .kernels import column_block, computation, empty, grain_of, plain, run
+from .kernels import column_block, computation, empty, grain_of, are_contiguous_floats, run
 
 
 def _along(name, x, dim, *operands):
     """A kernel along `dim` of contiguous arrays of one shape, into a fresh array."""
-    if not plain(x, *operands) or x.size == 0:
+    if not are_contiguous_floats(x, *operands) or x.size == 0:
         return NotImplemented
     out = empty(x.shape, x.dtype)
     n = x.shape[dim] if x.ndim else 1
@@ -60,7 +60,7 @@ def _split(x, normalized):
 
 def layer_norm(x, normalized, weight, bias, eps):
     """(out, mean, 1 / deviation)"""
-    if not x.size or not plain(x, weight, bias):
+    if not x.size or not are_contiguous_floats(x, weight, bias):
         return NotImplemented
     rows, width, sizes = _split(x, normalized)
     inner = computation(x.dtype)
@@ -71,7 +71,7 @@ def layer_norm(x, normalized, weight, bias, eps):
 
 def rms_norm(x, normalized, weight, eps):
     """(out, 1 / root of the mean square)"""
-    if not x.size or not plain(x, weight):
+    if not x.size or not are_contiguous_floats(x, weight):
         return NotImplemented
     rows, width, sizes = _split(x, normalized)
     out, rstd = empty(x.shape, x.dtype), empty(sizes, computation(x.dtype))
@@ -81,7 +81,7 @@ def rms_norm(x, normalized, weight, eps):
 
 def norm_backward(g, x, mean, rstd, weight, normalized):
     """The gradient of x; `mean` None for rms."""
-    if not x.size or g.shape != x.shape or not plain(x, g, weight) or not _statistics(x, mean, rstd):
+    if not x.size or g.shape != x.shape or not are_contiguous_floats(x, g, weight) or not _statistics(x, mean, rstd):
         return NotImplemented
     rows, width, _ = _split(x, normalized)
     out = empty(x.shape, x.dtype)
@@ -95,7 +95,7 @@ def _statistics(x, *arrays) -> bool:
 
 def norm_weight_gradient(g, x, mean, rstd, normalized):
     """The sum over rows of g * (x - mean) * rstd, in the computation type."""
-    if not x.size or g.shape != x.shape or not plain(x, g) or not _statistics(x, mean, rstd):
+    if not x.size or g.shape != x.shape or not are_contiguous_floats(x, g) or not _statistics(x, mean, rstd):
         return NotImplemented
     rows, width, _ = _split(x, normalized)
     step = max(16, min(512, -(-rows // 16)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .kernel_calls import TYPES, Job, product, rows_of
-from .kernels import WHOLE, empty, grain_of, plain, run, run_sized
+from .kernel_calls import TYPES, RuntimeCall, product, rows_of
+from .kernels import WHOLE, empty, grain_of, are_contiguous_floats, run, run_sized
 from .copy_gather import contiguous_copy
 
 _SMALL, _MOST = 48, 256  # elements, and k, where the native kernels win
@@ -18,7 +18,7 @@ def _turned(x, source, goal):
 
 def _rows(x, dim):
     """The array with `dim` last, contiguous; None where the kernels do not take it."""
-    if x.size < _SMALL or x.dtype.itemsize == 8 or not plain(np.empty(0, x.dtype)) or x.shape[dim] >= 1 << 31:
+    if x.size < _SMALL or x.dtype.itemsize == 8 or not are_contiguous_floats(np.empty(0, x.dtype)) or x.shape[dim] >= 1 << 31:
         return None
     y = _turned(x, dim, -1)
     if y.flags.c_contiguous:
@@ -85,7 +85,13 @@ def topk(x, k, dim, largest):
 
 def edges_below(edges, x):
     """How many of the ascending edges of its row each number of x has reached."""
-    if edges.dtype not in WHOLE or not x.size or not edges.size or edges.shape[:-1] != x.shape[:-1] or not plain(edges, x):
+    if (
+        edges.dtype not in WHOLE
+        or not x.size
+        or not edges.size
+        or edges.shape[:-1] != x.shape[:-1]
+        or not are_contiguous_floats(edges, x)
+    ):
         return NotImplemented
     n, count = edges.shape[-1], x.shape[-1]
     out = empty(x.shape, np.dtype(np.int64))
@@ -111,7 +117,7 @@ def sort_calls(c, values, places, x, dim, descending):
     if units is None:
         return None
     x, n = c.rows(x), x.shape[-1]
-    return (Job("sort_rows", TYPES[x.dtype.name], units, n * 8, (values, x, places), (n, int(descending))),)
+    return (RuntimeCall("sort_rows", TYPES[x.dtype.name], units, n * 8, (values, x, places), (n, int(descending))),)
 
 
 def topk_calls(c, values, places, x, k, dim, largest):
@@ -119,7 +125,7 @@ def topk_calls(c, values, places, x, k, dim, largest):
     if units is None or type(k) is not int or not 0 < k <= _MOST:
         return None
     x, n = c.rows(x), x.shape[-1]
-    return (Job("topk_rows", TYPES[x.dtype.name], units, n * 4, (values, x, places), (n, k, int(largest))),)
+    return (RuntimeCall("topk_rows", TYPES[x.dtype.name], units, n * 4, (values, x, places), (n, k, int(largest))),)
 
 
 def edges_below_calls(c, out, edges, x):
@@ -130,4 +136,4 @@ def edges_below_calls(c, out, edges, x):
     if c.is_empty(x) or c.is_empty(edges):
         return None
     arrays = (out, *rows_of(c, edges, x))
-    return (Job("edges_below", TYPES[x.dtype.name], product(x.shape[:-1]), count * 8, arrays, (n, count)),)
+    return (RuntimeCall("edges_below", TYPES[x.dtype.name], product(x.shape[:-1]), count * 8, arrays, (n, count)),)

@@ -1,5 +1,5 @@
 """What a freshly started child process does before it unpickles its work: `setup` holds functions that can be pickled by
-name. `Job` wraps a value for a process argument: a forked child gets the object itself, a spawned one unpickles it only
+name. `PickledValue` wraps a value for a process argument: a forked child gets the object itself, a spawned one unpickles it only
 after the setup has run."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pickle
 setup: list = []
 
 
-class Job:
+class PickledValue:
     """`open()` gives the value."""
 
     def __init__(self, value):

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from .kernel_calls import TYPES as CALL_TYPES, Job
+from .kernel_calls import TYPES as CALL_TYPES, RuntimeCall
 from .kernels import GRAIN, TYPES, empty, run
 
 _NONE = np.zeros(0)
@@ -37,7 +37,9 @@ def special(name, x, kind, function=None, s=0, factor=1.0):
 def special_calls(c, name, out, x, coefficients, numbers, factor=1.0):
     """For compiled code: the function as a call of its kernel; `coefficients`: the table of its series, or None."""
     arrays = out, c.rows(x), coefficients
-    return (Job(name, CALL_TYPES[x.dtype.name], math.prod(x.shape), 64, arrays, numbers or (0,), (factor,), same=((0, 1),)),)
+    return (
+        RuntimeCall(name, CALL_TYPES[x.dtype.name], math.prod(x.shape), 64, arrays, numbers or (0,), (factor,), same=((0, 1),)),
+    )
 
 
 def series(name, function, wide):

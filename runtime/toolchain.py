@@ -122,18 +122,18 @@ def build(sources: list[str], flags: tuple[str, ...] = ()) -> str:
     return start(sources, flags).path()
 
 
-def start(sources: list[str], flags: tuple[str, ...] = ()) -> Building:
+def start(sources: list[str], flags: tuple[str, ...] = ()) -> PendingBuild:
     """The same without waiting for the compiler. Raises CompilerError when there is none."""
     program = compiler()
     if program is None:
         raise CompilerError("no C++ compiler was found (looked for CXX, g++, clang++, c++); install g++ to compile kernels")
     options = (*options_now(), *flags)
     key = hashlib.sha256("\0".join([*sources, *options, _identity(program)]).encode()).hexdigest()[:40]
-    return Building(program, sources, options, key)
+    return PendingBuild(program, sources, options, key)
 
 
-_running: list[Building] = []  # those that hold a claim
-_waiting: list[Waiting] = []  # at most one
+_running: list[PendingBuild] = []  # those that hold a claim
+_waiting: list[WaitingCompiler] = []  # at most one
 
 
 def _forget() -> None:
@@ -145,7 +145,7 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-class Waiting:
+class WaitingCompiler:
     """A compiler that was started before its text is known: it reads its options and sets itself up meanwhile, a third
     of its time for a small text. What it is given ends with a mark, so that half a text is refused."""
 
@@ -174,10 +174,10 @@ def prepare() -> None:
     program = compiler()
     if program is not None and not _waiting and (config.threads or os.cpu_count() or 1) > 1:
         with contextlib.suppress(OSError):
-            _waiting.append(Waiting(program, options_now()))
+            _waiting.append(WaitingCompiler(program, options_now()))
 
 
-def _prepared(program: str, options: tuple[str, ...]) -> Waiting | None:
+def _prepared(program: str, options: tuple[str, ...]) -> WaitingCompiler | None:
     """The compiler that waits for a text, if it was started like this."""
     try:
         waiting = _waiting.pop()
@@ -202,7 +202,7 @@ def abandon() -> None:
             building.cancel()
 
 
-class Building:
+class PendingBuild:
     """A shared object that is in the store, or that compiler processes make while the caller goes on.
 
     One process of several that want the same object makes it. Nothing waits for another process before `path` is asked

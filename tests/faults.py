@@ -459,7 +459,7 @@ def guards_without_gradient():
 
 @fault("capture", "two leaves are given one gradient", "tests/capture/test_backward.py::test_captured_whole")
 def gradients_shared():
-    rewrite("capture.variables.backward:of_its_own", "kept or id(grad._storage) in seen", "kept")
+    rewrite("capture.variables.backward:unshared_gradient", "kept or id(grad._storage) in seen", "kept")
 
 
 @fault("guard", "sizes of tensors are not guarded", "tests/capture/test_dynamic.py")
@@ -573,7 +573,7 @@ def shape_relations_unguarded():
     "tests/capture/test_guard_soundness.py::test_what_special_methods_may_say",
 )
 def numbers_that_special_methods_say():
-    rewrite("capture.variables.constant:answered", "said.python_type() is KINDS[ask] and not (", "not (False and ")
+    rewrite("capture.variables.constant:special_method_result", "said.python_type() is KINDS[ask] and not (", "not (False and ")
 
 
 # -- capture
@@ -709,7 +709,7 @@ def no_grad_ignored():
 )
 def backward_draws_again():
     rewrite(
-        "inductor.runtime.runtime_wrapper:Call.backward",
+        "inductor.runtime.runtime_wrapper:CallContext.backward",
         "values = way.run(arguments, self.seed, self.base)",
         "values = way.run(arguments, self.seed, self.base + 1)",
     )
@@ -737,7 +737,7 @@ def zeros_merge():
     error="has been modified by an inplace operation",
 )
 def saved_values_overwritten():
-    rewrite("inductor.given_outputs:around_outputs", "if place[0] and places.count(place) == 1", "if place[0]")
+    rewrite("inductor.given_outputs:assemble_outputs", "if place[0] and places.count(place) == 1", "if place[0]")
 
 
 @fault(
@@ -852,7 +852,7 @@ def masked_tail_dropped():
 
         return head
 
-    replace("inductor.cpp.loop_codegen:Nest.vector_loop", dropping)
+    replace("inductor.cpp.loop_codegen:StepWriter.vector_loop", dropping)
 
 
 @fault("code", "matrix products are stored without their epilogue", "tests/inductor/test_cpp.py::test_products")
@@ -949,7 +949,9 @@ def scatter_start_lost():
     "tests/inductor/test_cpp.py::test_masked_loads_never_touch_what_is_masked",
 )
 def masked_value_ignored():
-    rewrite("inductor.cpp.loop_codegen:Nest.load", '.id]}, {splat(load.other, target.kind)}"', '.id]}, {splat(0, target.kind)}"')
+    rewrite(
+        "inductor.cpp.loop_codegen:StepWriter.load", '.id]}, {splat(load.other, target.kind)}"', '.id]}, {splat(0, target.kind)}"'
+    )
 
 
 def flipped(write_kernel):
@@ -1186,7 +1188,7 @@ def backward_writes_recorded():
     "tests/inductor/test_callers.py::test_results_do_not_lie_in_the_memory_of_arguments",
 )
 def interpreted_results_shared():
-    replace("inductor.targets:apart", lambda apart: lambda values, inputs: list(values))
+    replace("inductor.targets:unalias_results", lambda apart: lambda values, inputs: list(values))
 
 
 @fault(
@@ -1257,7 +1259,7 @@ def draws_without_history():
     "tests/inductor/test_callers.py::test_what_halves_decide_is_decided_as_in_eager",
 )
 def decisions_unrounded():
-    replace("inductor.graph.half_rounding:choices", lambda choices: lambda *given: {})
+    replace("inductor.graph.half_rounding:choose_roundings", lambda choices: lambda *given: {})
 
 
 @fault(
@@ -1321,7 +1323,7 @@ def cached_calls_traced_with_numbers():
     "tests/capture/test_interrupts.py::test_an_error_before_any_line_leaves_nothing",
 )
 def nothing_put_back():
-    rewrite("capture.surroundings:put_back", "for local in LOCALS:", "return\n    for local in LOCALS:")
+    rewrite("capture.surroundings:restore_state", "for local in LOCALS:", "return\n    for local in LOCALS:")
 
 
 @fault(
@@ -1374,7 +1376,7 @@ def membership_unguarded():
     "tests/capture/test_growth.py::test_counters_that_become_one_are_told_apart",
 )
 def derived_containers_not_apart():
-    rewrite("capture.frontend.trace_context:Context.guard_distinct", 'getattr(other, "content", None) or other', "other")
+    rewrite("capture.frontend.trace_context:TraceContext.guard_distinct", 'getattr(other, "content", None) or other', "other")
 
 
 @fault(
@@ -1383,7 +1385,7 @@ def derived_containers_not_apart():
     "tests/capture/test_storms.py::test_a_frame_without_operations_is_not_compiled_for_every_value",
 )
 def barren_frames_forgotten():
-    rewrite("capture.skipfiles:Tries.refuses", "if barren >= MOST_BARREN and barren == len(door.entries):", "if False:")
+    rewrite("capture.skipfiles:CaptureAttempts.refuses", "if barren >= MOST_BARREN and barren == len(door.entries):", "if False:")
 
 
 @fault(
@@ -1420,7 +1422,7 @@ def growth_that_never_ends():
     "tests/capture/test_growth.py::test_numbers_that_fall_again_find_their_entries",
 )
 def nearest_entry_teaches_nothing():
-    rewrite("capture.guards.recompiles:learn", "* 500", "* 0")
+    rewrite("capture.guards.recompiles:learn_dynamic", "* 500", "* 0")
 
 
 @fault(
@@ -1457,8 +1459,8 @@ def custom_view_outlives_its_base():
 )
 def gradient_past_a_custom_function():
     rewrite(
-        "capture.variables.autograd_function:connected",
-        "apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake",
+        "capture.variables.autograd_function:connect_results",
+        "unalias_argument(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake",
         "outs[k].fake",
     )
 
@@ -1469,7 +1471,7 @@ def gradient_past_a_custom_function():
     "tests/capture/test_dynamic.py::test_texts_of_errors_tell_the_sizes_of_each_call",
 )
 def sizes_in_words_not_seen():
-    rewrite("capture.frontend.trace_context:Context.exception", "[a-z]\\d+", "\\w+")
+    rewrite("capture.frontend.trace_context:TraceContext.exception", "[a-z]\\d+", "\\w+")
 
 
 @fault(
@@ -1480,7 +1482,7 @@ def sizes_in_words_not_seen():
 )
 def tries_without_end():
     rewrite(
-        "capture.skipfiles:Tries.learn",
+        "capture.skipfiles:CaptureAttempts.learn",
         "tries = self.in_vain[origin] = self.in_vain.get(origin, 0) + 1",
         "tries = self.total = 0",
     )
@@ -1492,7 +1494,7 @@ def tries_without_end():
     "tests/capture/test_storms.py::test_a_nested_frame_without_tensors_is_not_captured_until_it_gets_one",
 )
 def every_frame_touches_tensors():
-    rewrite("capture.skipfiles:touches_tensors", "look = Look()", "return True")
+    rewrite("capture.skipfiles:touches_tensors", "look = TensorSearch()", "return True")
 
 
 @fault(
@@ -1502,7 +1504,7 @@ def every_frame_touches_tensors():
 )
 def plain_frames_not_watched():
     rewrite(
-        "capture.skipfiles:leave",
+        "capture.skipfiles:leave_to_python",
         'door.watches = door.kind == "frame" and not shows_tensor(slots) and again <= MOST_BARREN',
         "door.watches = False",
     )
@@ -1542,7 +1544,7 @@ def locks_not_taken():
     "tests/capture/test_storms.py::test_a_loggers_level_is_guarded",
 )
 def levels_unguarded():
-    rewrite("capture.variables.messages:Enabled.__call__", "logger.isEnabledFor(self.level) == self.enabled", "True")
+    rewrite("capture.variables.messages:LoggerLevelGuard.__call__", "logger.isEnabledFor(self.level) == self.enabled", "True")
 
 
 @fault(
@@ -1552,7 +1554,11 @@ def levels_unguarded():
     "tests/capture/test_storms.py::test_warnings_point_to_the_programs_lines",
 )
 def messages_from_elsewhere():
-    rewrite("capture.variables.messages:tell", "call = function if not frames else chain(function, frames)", "call = function")
+    rewrite(
+        "capture.variables.messages:call_after_graph",
+        "call = function if not frames else chain(function, frames)",
+        "call = function",
+    )
 
 
 @fault(
@@ -1573,7 +1579,7 @@ def changes_out_of_reach():
     "tests/inductor/test_moves.py::test_moves_and_their_gradients[roll-40]",
 )
 def segments_from_the_first():
-    rewrite("inductor.cpp.segments:within", "axis.var + begin", "axis.var + 0")
+    rewrite("inductor.cpp.segments:step_within", "axis.var + begin", "axis.var + 0")
 
 
 @fault(
@@ -1582,7 +1588,7 @@ def segments_from_the_first():
     "tests/inductor/test_cpp.py::test_head_splits_and_their_remainders[baseline-20-5-0]",
 )
 def remainders_uncut():
-    rewrite("inductor.cpp.segments:quotient_turns", "d * (MOST - 1)", "0")
+    rewrite("inductor.cpp.segments:quotient_breakpoints", "d * (MOST - 1)", "0")
 
 
 @fault("schedule", "an axis is not taken apart", "tests/test_seeded_faults.py::test_no_lane_divides_in_moves")
@@ -1592,7 +1598,7 @@ def digits_together():
 
 @fault("code", "every second element is the one beside it", "tests/inductor/test_moves.py::test_every_second_element[17-2]")
 def strides_of_three():
-    rewrite("inductor.cpp.loop_codegen:Nest.load", "gather_by<{place.stride}>", "gather_by<1>")
+    rewrite("inductor.cpp.loop_codegen:StepWriter.load", "gather_by<{place.stride}>", "gather_by<1>")
 
 
 @fault(
@@ -1601,7 +1607,7 @@ def strides_of_three():
     "tests/inductor/test_moves.py::test_moves_and_their_gradients[unfold-40]",
 )
 def digits_turned():
-    rewrite("inductor.schedule.split_axes:apart", "position + part.var * step, above", "position + part.var, above")
+    rewrite("inductor.schedule.split_axes:split_into_digits", "position + part.var * step, above", "position + part.var, above")
 
 
 @fault(
@@ -1610,7 +1616,11 @@ def digits_turned():
     "tests/inductor/test_moves.py::test_resampling_and_its_gradients[bilinear]",
 )
 def taps_shifted():
-    rewrite("eager.ops.linear_filter:call", "calls.Table(tuple(index.tolist()))", "calls.Table(tuple(index.tolist()[1:] + [0]))")
+    rewrite(
+        "eager.ops.linear_filter:call",
+        "kernel_calls.NumberTable(tuple(index.tolist()))",
+        "kernel_calls.NumberTable(tuple(index.tolist()[1:] + [0]))",
+    )
 
 
 @fault(
@@ -1671,7 +1681,7 @@ def written_keys_asked():
     "tests/capture/test_exceptions.py::test_texts_that_tell_a_size_are_those_of_each_call",
 )
 def texts_with_symbols():
-    rewrite("capture.frontend.trace_context:Context.exception", "if self.env.symbols and", "if False and")
+    rewrite("capture.frontend.trace_context:TraceContext.exception", "if self.env.symbols and", "if False and")
 
 
 @fault(
@@ -1815,7 +1825,7 @@ LEFT = "tests/inductor/test_left.py"
     "capture", "frames that compute beside their views are left to Python as well", f"{LEFT}::test_what_has_kernels_is_compiled"
 )
 def too_much_left():
-    rewrite("inductor.backend:leaves", "if not nodes:", "if len(nodes) < 2:")
+    rewrite("inductor.backend:why_left_to_python", "if not nodes:", "if len(nodes) < 2:")
 
 
 @fault(
@@ -1827,7 +1837,7 @@ def left_for_good():
     rewrite(
         "capture.frontend.convert_frame:Trace.untouched",
         "tree, _ = build_tree(self.tx, [])",
-        "tree, _ = build_tree(Context(inline, load_global, self.job.options, {}), []) if left else build_tree(self.tx, [])",
+        "tree, _ = build_tree(TraceContext(inline, load_global, self.job.options, {}), []) if left else build_tree(self.tx, [])",
     )
 
 
@@ -1837,7 +1847,7 @@ def left_for_good():
     f"{LEFT}::test_elements_by_indices_of_lanes[float32-16]",
 )
 def factors_forgotten():
-    rewrite("inductor.cpp.loop_codegen:Nest.in_lanes", "text if by == 1 else", "text if by != 0 else")
+    rewrite("inductor.cpp.loop_codegen:StepWriter.in_lanes", "text if by == 1 else", "text if by != 0 else")
 
 
 PARTITION = "tests/inductor/test_partition.py"
@@ -1935,4 +1945,4 @@ def handlers_without_lasti():
     "tests/capture/test_bytecode.py::test_jumps_of_one_to_three_bytes[60]",
 )
 def jumps_of_one_unit():
-    rewrite("capture.bytecode.units:_place", "grown |= instrs[k].size != size", "grown = False")
+    rewrite("capture.bytecode.units:_unit_offsets", "grown |= instrs[k].size != size", "grown = False")

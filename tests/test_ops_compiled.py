@@ -17,7 +17,7 @@ from flambeau.eager.op.op import OPS, Kind
 from flambeau.eager.tensor import Tensor
 from flambeau.inductor import driver, targets
 from flambeau.inductor.pass_manager import Target
-from flambeau.inductor.runtime.runtime_wrapper import Function
+from flambeau.inductor.runtime.runtime_wrapper import FunctionExecutable
 from flambeau.inductor.runtime.compare_stages import own_copy
 from flambeau.runtime.config import config
 from .test_ops import NAMES, described, flat, samples
@@ -252,7 +252,9 @@ def near(a, b, what, strided=True):
 
 def both(graph, facts):
     """The target of these tests: C++, and beside it the loop interpreter on copies of what each call is given."""
-    run, slow = (targets.settled(driver.emit(graph, replace(facts, target=each))) for each in (targets.CPP, targets.LOOPS))
+    run, slow = (
+        targets.wait_for_compiler(driver.emit(graph, replace(facts, target=each))) for each in (targets.CPP, targets.LOOPS)
+    )
     nodes = graph.output.args[0]
 
     def execute(inputs, seed, base):
@@ -263,7 +265,7 @@ def both(graph, facts):
                 near(a, b, f"{facts.name}: {node} by C++ and by the loop interpreter")
         return values
 
-    return Function(execute, run.overwrites)
+    return FunctionExecutable(execute, run.overwrites)
 
 
 def backend(graph, inputs, options=None):

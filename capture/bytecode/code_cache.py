@@ -34,7 +34,7 @@ def with_own_slots(instrs: list, code: types.CodeType) -> Any:
     return instrs
 
 
-class Listing:
+class CodeAnalysis:
     def __init__(self, code: Any):
         self._code = weakref.ref(code)
         self.instrs: list[Instr] = with_own_slots(decode(code), code)
@@ -53,23 +53,23 @@ class Listing:
         return reads_frame(self.instrs, self._code())
 
 
-class Listings:
+class CodeCache:
     """Listings by the identity of their code: equal code objects may differ in their line tables."""
 
     def __init__(self, most: Any = MOST):
-        self.kept: dict[int, tuple[weakref.ref, Listing]] = {}  # the one asked for last at the end
+        self.kept: dict[int, tuple[weakref.ref, CodeAnalysis]] = {}  # the one asked for last at the end
         self.size, self.most = 0, most
         self.lock = locks.fresh(threading.RLock)  # a code object may die while it is held
 
-    def __call__(self, code: types.CodeType) -> Listing:
+    def __call__(self, code: types.CodeType) -> CodeAnalysis:
         with self.lock:
             known = self.kept.get(id(code))
             if known is not None and known[0]() is code:
                 self.kept[id(code)] = self.kept.pop(id(code))
                 return known[1]
-        return self.keep(code, Listing(code))
+        return self.keep(code, CodeAnalysis(code))
 
-    def keep(self, code: types.CodeType, found: Listing) -> Listing:
+    def keep(self, code: types.CodeType, found: CodeAnalysis) -> CodeAnalysis:
         key = id(code)
         with self.lock:
             self.drop(key)
@@ -87,4 +87,4 @@ class Listings:
                 self.size -= len(found.instrs)
 
 
-listing = Listings()
+listing = CodeCache()

@@ -66,7 +66,7 @@ def decode(code: types.CodeType) -> list[Instr]:
         for op, argval in opcodes.lift(table, unit):
             _append(instrs, raising, op, argval, unit)
     _resolve(instrs, raising, entries)
-    return reindex(opcodes.settle_closures(opcodes.normalise_sends(instrs), code))
+    return reindex(opcodes.normalise_closures(opcodes.normalise_sends(instrs), code))
 
 
 def _append(instrs: list, raising: list, op: str, argval: Any, unit: Any) -> None:

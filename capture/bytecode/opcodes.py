@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 from ...runtime.errors import InternalError
-from .units import Low
+from .units import LoweredUnit
 
 VERSION = sys.version_info[:2]
 CLOSE_RETURNS = VERSION >= (3, 13)  # generator.close() gives what the generator returned
@@ -400,7 +400,7 @@ def normalise_sends(instrs: list) -> Any:
     return [new for instr in instrs for new in ((ends[instr], instr) if instr in ends else (instr,))]
 
 
-def settle_closures(instrs: list, code: types.CodeType) -> Any:
+def normalise_closures(instrs: list, code: types.CodeType) -> Any:
     """3.13 reads the cell and, where an inlined comprehension has put its own value into the slot, that value with the same
     LOAD_FAST: a cell is read only to become part of a closure."""
     if VERSION >= (3, 13):
@@ -598,10 +598,10 @@ def lower(instrs: list, table: Any) -> tuple:
     out, start, waiting, at = [], {}, [], 0
 
     def write(group: list, pairs: list, target: Any = None) -> None:
-        lows = [Low(name, arg, group[min(index, len(group) - 1)]) for index, (name, arg) in enumerate(pairs)]
+        lows = [LoweredUnit(name, arg, group[min(index, len(group) - 1)]) for index, (name, arg) in enumerate(pairs)]
         if lows and lows[0].name in INLINES_CALLS and group[0].handler:
             if not out or out[-1].instr.handler != group[0].handler:
-                lows.insert(0, Low("NOP", 0, group[0]))
+                lows.insert(0, LoweredUnit("NOP", 0, group[0]))
         if lows:
             lows[-1].target = target
             start.update((label, lows[0]) for label in waiting)
@@ -637,8 +637,8 @@ def _direct(lows: list, start: dict) -> tuple:
         elif low.name in _OPPOSITE and VERSION == (3, 11):
             low.name = low.name.replace("POP_JUMP", "POP_JUMP_BACKWARD" if backward else "POP_JUMP_FORWARD")
         elif low.name in _OPPOSITE and backward:
-            after = Low("NOP", 0, low.instr)
-            out += [Low("JUMP_BACKWARD", 0, low.instr, low.target), after]
+            after = LoweredUnit("NOP", 0, low.instr)
+            out += [LoweredUnit("JUMP_BACKWARD", 0, low.instr, low.target), after]
             low.name, low.target = _OPPOSITE[low.name], after
             start[after] = after
         elif backward:

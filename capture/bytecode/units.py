@@ -39,7 +39,7 @@ class Entry(NamedTuple):
     lasti: bool
 
 
-class Low:
+class LoweredUnit:
     """One code unit to be written: name and arg of the running version; a jump's arg is settled by the layout."""
 
     __slots__ = ("name", "arg", "instr", "target")
@@ -91,7 +91,7 @@ def write(lows: list, start: dict) -> Layout:
     """The Lows as code and exception table. `start`: Instr -> the Low that a jump or an exception to it arrives at."""
     index = {low: k for k, low in enumerate(lows)}
     instrs = _instructions(lows)
-    places = _place(instrs, [(k, index[start[low.target]]) for k, low in enumerate(lows) if low.target is not None])
+    places = _unit_offsets(instrs, [(k, index[start[low.target]]) for k, low in enumerate(lows) if low.target is not None])
     code = b"".join(instr.assemble() + bytes(2 * instr.use_cache_opcodes()) for instr in instrs)
     handlers = runs([low.instr.handler for low in lows], places)
     rows = [(first, end - 1, places[index[start[to.target]]], to.depth, to.lasti) for to, first, end in handlers if to]
@@ -113,7 +113,7 @@ def _instructions(lows: list) -> list:
     return instrs
 
 
-def _place(instrs: list, jumps: list) -> list[int]:
+def _unit_offsets(instrs: list, jumps: list) -> list[int]:
     """The unit at which each instruction starts, and the end, once jumps ((from, to) by number) have found their length."""
     caches = [instr.use_cache_opcodes() for instr in instrs]
     grown = True

@@ -28,7 +28,7 @@ from ...runtime.gc_pause import uncollected
 from . import backends, stance
 from .. import skipfiles, state
 from ..guards.growth import Growth, History
-from ..guards.recompiles import Learned, changed, describe, learn, reasons, shapes_of, warning
+from ..guards.recompiles import AutomaticDynamic, changed_dimensions, describe, learn_dynamic, reasons, shapes_of, warning
 from ..state import Disabled, native
 
 OPTIONS = {
@@ -124,7 +124,7 @@ class Compiled(Base):
     def __init__(self, settings: Settings, converter: Callable = default_converter):
         self.settings, self.converter = settings, converter
         self.records: list = []
-        self.tries, self.growth = skipfiles.Tries(), Growth()
+        self.tries, self.growth = skipfiles.CaptureAttempts(), Growth()
         self.wrapper: Callable = lambda: None  # weak reference to the door of the compiled function itself
         _living.add(self)
 
@@ -151,7 +151,7 @@ class Compiled(Base):
             return self._refused(door, code, surroundings)
         try:
             if (why := self.tries.refuses(door, code, globals, closure, slots)) is not None:
-                return skipfiles.leave(door, why, slots)
+                return skipfiles.leave_to_python(door, why, slots)
             failures = [entry.guards.explain(*surroundings) for entry in door.entries]
         except RecursionError:
             return _without_room()
@@ -175,7 +175,7 @@ class Compiled(Base):
     def _recompile(self, door: Any, code: types.CodeType, surroundings: tuple, failures: list[list]) -> bool:
         """Learn from the entries that failed; False when the door has had enough."""
         learned = _learned(door)
-        learn(learned, failures)
+        learn_dynamic(learned, failures)
         mine = sum(same_modules(made_for, surroundings[0]) for made_for in door.__dict__.get("made_for", ()))
         if mine >= config.recompile_limit or len(door.entries) >= config.recompile_limit * MODULES:
             door.plain = "recompile limit"
@@ -286,7 +286,7 @@ def _seen_before(door: Any, slots: dict) -> bool:
     seen, now = door.__dict__.get("seen"), shapes_of(slots)
     door.__dict__["seen"] = now
     if seen is not None and not door.entries:
-        _learned(door).symbolic = changed(seen, now)
+        _learned(door).symbolic = changed_dimensions(seen, now)
     return seen is not None
 
 
@@ -299,8 +299,8 @@ def same_modules(made_for: dict, slots: dict) -> bool:
     return all(made() is slots.get(name) for name, made in made_for.items())
 
 
-def _learned(door: Any) -> Learned:
-    return door.__dict__.setdefault("learned", Learned())
+def _learned(door: Any) -> AutomaticDynamic:
+    return door.__dict__.setdefault("learned", AutomaticDynamic())
 
 
 def _check_guards(entry: Any, surroundings: tuple) -> None:
@@ -432,7 +432,7 @@ def reset() -> None:
             door.__dict__.pop("made_for", None)
             door.__dict__.pop("barren", None)
         compiled.reset()
-        compiled.tries, compiled.growth = skipfiles.Tries(), Growth()
+        compiled.tries, compiled.growth = skipfiles.CaptureAttempts(), Growth()
         compiled.records.clear()
     counters.reset()
 

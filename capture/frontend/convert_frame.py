@@ -23,24 +23,24 @@ from ...runtime.config import config
 from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
 from ...runtime.identity import WeakIdKeyDictionary
-from ..breaks import Assumptions, GraphBreak, Retrace, RunPlain, UserRaise, tell_break, unsupported
+from ..breaks import Assumptions, GraphBreak, RestartTrace, SkipFrame, UserRaise, tell_break, unsupported
 from .codegen import Codegen
-from .trace_context import Context
+from .trace_context import TraceContext
 from ..bytecode.emitter import Emitter
 from ..guards.growth import Growth, History, Watch
 from ..guards.guard_builder import build_tree, tree_text
 from ..bytecode.instructions import NOWHERE, decode, text
-from .symbolic_convert import Frame, Stop, inline, load_global
+from .symbolic_convert import Frame, StopTrace, inline, load_global
 from ..bytecode.code_cache import listing
 from ..bytecode.liveness import SYNTHETIC, is_local
 from ..skipfiles import is_library, line_of_program
-from ..graph.data_dependent import in_pieces
-from ..guards.recompiles import Learned
+from ..graph.data_dependent import split_at_reads
+from ..guards.recompiles import AutomaticDynamic
 from ..bytecode.resume import check_splittable, emit_break, exit_sequence, first_own, is_resume, split, write_taken
 from ..guards.source import Free, Local, LocalCell, rest_local
 from ..state import native
-from ..variables.backward import refuse_escaped, settled, with_spent
-from ..variables.base import NULL, Lazy, NotPlain, Variable
+from ..variables.backward import refuse_escaped, free_used_history, with_freed_history
+from ..variables.base import NULL, LazyVariable, NotPlain, Variable
 from ..variables.constant import ConstantVariable, is_open_text
 from ..variables.dicts import DictVariable
 from ..variables.functions import CellVariable
@@ -59,7 +59,7 @@ ORIGINS = WeakIdKeyDictionary()
 
 
 @data
-class Job:
+class Conversion:
     """What converting one frame needs to know."""
 
     code: types.CodeType
@@ -78,19 +78,19 @@ def convert(
     code: types.CodeType, globals: dict, builtins: dict, closure: tuple | None, slots: dict, options: Any, cache: Any
 ) -> Any:
     """An Entry for this frame, or None: run it plain. Raises Unsupported only under fullgraph."""
-    job = Job(code, globals, closure or (), slots, options, cache)
+    job = Conversion(code, globals, closure or (), slots, options, cache)
     record = compile_log.current()
     try:
-        return entry_of(job, record)
-    except RunPlain as plain:
+        return trace_frame(job, record)
+    except SkipFrame as plain:
         if options.fullgraph:
             keep_break(job, plain.reason, record, plain=True)
-            raise told(plain.reason) from None
+            raise fullgraph_error(plain.reason) from None
         report_break(job, plain.reason, record, plain=True)
         return None
 
 
-def told(reason: GraphBreak) -> Unsupported:
+def fullgraph_error(reason: GraphBreak) -> Unsupported:
     """The error of fullgraph=True: the text of the break with the user's line."""
     stack = reason.stack
     where = f"\n  at {stack[-1][0]}:{stack[-1][1]}: {stack[-1][2]}" if stack else ""
@@ -100,7 +100,7 @@ def told(reason: GraphBreak) -> Unsupported:
 # -- tracing ---------------------------------------------------------------------------------------------------------
 
 
-def entry_of(job: Job, record: compile_log.CompileRecord) -> Any:
+def trace_frame(job: Conversion, record: compile_log.CompileRecord) -> Any:
     """Trace to the end; or to the first break, then again up to there. An assumption that does not hold starts it all again.
 
     A break while the traced program handles an exception is one at the instruction that raised it (`step` of the error).
@@ -113,7 +113,7 @@ def entry_of(job: Job, record: compile_log.CompileRecord) -> Any:
             with record.stage("trace"):
                 trace.run()
             return trace.finish(record)
-        except Retrace as again:
+        except RestartTrace as again:
             without_frames(again)
             reason, stop, assumptions = None, None, again.assumptions
         except Unsupported as lack:
@@ -121,31 +121,31 @@ def entry_of(job: Job, record: compile_log.CompileRecord) -> Any:
             without_frames(error)
             earlier = error.step
             if job.options.fullgraph or stop is not None and (earlier is None or earlier >= stop):
-                raise RunPlain(located(error, trace) if reason is None else combined(reason, error)) from error
-            reason = reason or located(error, trace)
+                raise SkipFrame(with_user_stack(error, trace) if reason is None else combine_breaks(reason, error)) from error
+            reason = reason or with_user_stack(error, trace)
             stop = trace.root.step - 1 if earlier is None else earlier
             check_break(job, reason, trace)
         finally:
             trace.forget()
-    raise RunPlain(reason or unsupported("resume", f"{MAX_RESTARTS} traces of the frame took for granted what does not hold"))
+    raise SkipFrame(reason or unsupported("resume", f"{MAX_RESTARTS} traces of the frame took for granted what does not hold"))
 
 
 def without_frames(error: BaseException | None) -> None:
     """A break is kept, the frames of the compiler that it went through are not: they hold the program's values. An exception
     of the program's own, which it may be handling, keeps its frames."""
-    while isinstance(error, (Unsupported, Retrace, UserRaise, NotPlain, DataDependent)):
+    while isinstance(error, (Unsupported, RestartTrace, UserRaise, NotPlain, DataDependent)):
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
 
 
-def combined(reason: GraphBreak, error: GraphBreak) -> GraphBreak:
+def combine_breaks(reason: GraphBreak, error: GraphBreak) -> GraphBreak:
     """A break whose state cannot be carried over."""
     made = GraphBreak("resume", f"{reason.text}; and the frame cannot go on behind it: {error.text}", reason.fix)
     made.stack = reason.stack
     return made
 
 
-def located(error: GraphBreak, trace: Trace) -> GraphBreak:
+def with_user_stack(error: GraphBreak, trace: Trace) -> GraphBreak:
     """The error with the user's stack where it happened."""
     error.stack = error.stack or trace.failed_at
     return error
@@ -157,9 +157,9 @@ def check_break(job: Any, reason: GraphBreak, trace: Any) -> None:
     except Unsupported as lack:
         error = GraphBreak.of(lack)
         error.stack = reason.stack
-        raise RunPlain(error) from reason
+        raise SkipFrame(error) from reason
     if trace.root.instr.index < first_own(job.code, job.instrs) or job.listing.reads_frame or reason.whole_frame:
-        raise RunPlain(reason)
+        raise SkipFrame(reason)
 
 
 class Trace:
@@ -168,9 +168,9 @@ class Trace:
     result: Variable | None  # None: it stopped before a break
     final_grad_mode: bool
 
-    def __init__(self, job: Job, stop: int | None, reason: GraphBreak | None, assumptions: Assumptions):
+    def __init__(self, job: Conversion, stop: int | None, reason: GraphBreak | None, assumptions: Assumptions):
         self.job, self.stop, self.reason = job, stop, reason
-        self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {}, assumptions)
+        self.tx = TraceContext(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {}, assumptions)
         self.root = Frame(self.tx, job.code, job.globals, self.arguments(), self.free_cells(), job.instrs, stop, root=True)
         self.root.trusted, self.tx.watch = False, self.watch()
         self.tx.env.relies = self.tx.watch.relies
@@ -183,7 +183,7 @@ class Trace:
         return Watch(
             getattr(self.job.cache, "growth", None) or Growth(),
             getattr(options, "history", None) or History(),
-            functools.partial(place, self.tx.frames),
+            functools.partial(original_position, self.tx.frames),
             given,
             not options.fullgraph,
         )
@@ -191,7 +191,7 @@ class Trace:
     def arguments(self) -> dict[str, Variable]:
         cells = self.job.code.co_cellvars
         return {
-            name: Lazy(self.tx, value, LocalCell(name) if name in cells else Local(name))
+            name: LazyVariable(self.tx, value, LocalCell(name) if name in cells else Local(name))
             for name, value in self.job.slots.items()
             if name not in self.job.code.co_freevars
         }
@@ -210,7 +210,7 @@ class Trace:
         try:
             self.result = self.root.run()
             self.refuse_unfinished()
-        except Stop:
+        except StopTrace:
             self.refuse_unfinished()
         except UserRaise as error:
             self.failed_at = error.stack or self.where()
@@ -256,13 +256,13 @@ class Trace:
         with record.stage("bytecode"):
             self.write_tail(gen)
         refuse_escaped(self.tx, gen.outputs)
-        outputs, spent = settled(self.tx, gen.outputs)
+        outputs, spent = free_used_history(self.tx, gen.outputs)
         inputs = self.tx.tracer.finish(outputs)
         work = self.tx.tracer.has_work()
         if work and self.stop is None and (why := self.backend_leaves(inputs)):
             return self.left(record, why)
         if work:
-            self.compiled = with_spent(self.tx, self.compile_graph(record, inputs), spent, inputs)
+            self.compiled = with_freed_history(self.tx, self.compile_graph(record, inputs), spent, inputs)
         self.tx.tracer.check_marks()
         if self.stop is None and not work and not gen.outputs and self.tx.effects.empty():
             return self.untouched(record)
@@ -322,11 +322,11 @@ class Trace:
             with record.stage("backend"):
                 backend = self.job.options.backend
                 with setting(autocast=None):
-                    compiled = in_pieces(graph, backend) or backend(graph, values)
+                    compiled = split_at_reads(graph, backend) or backend(graph, values)
                 record.graphs.append((graph, backend, compiled))
                 return compiled if dispatch.state.autocast is None else WithoutCasts(compiled)
         except Unsupported as error:
-            raise RunPlain(GraphBreak.of(error)) from error
+            raise SkipFrame(GraphBreak.of(error)) from error
 
     def describe(self, record: compile_log.CompileRecord, code: types.CodeType) -> None:
         record.text("guards.txt", tree_text(self.tx))
@@ -458,7 +458,7 @@ class Trace:
         """Tell the resume function what changes from call to call: the result of the instruction, and what was seen to here."""
         top = f"{SYNTHETIC}stack_{depth - 1}"
         door.__dict__.setdefault("history", History()).own.add(top)
-        door.__dict__.setdefault("learned", Learned()).symbolic = dict(self.tx.symbolic) | {top: True}
+        door.__dict__.setdefault("learned", AutomaticDynamic()).symbolic = dict(self.tx.symbolic) | {top: True}
 
     def door(self, index: int, depth: int, nulls: frozenset, unbound: frozenset, dead: frozenset) -> tuple:
         code, origin = origin_of(self.job.code, index)
@@ -564,7 +564,7 @@ def is_root(cache: Any, code: types.CodeType) -> bool:
     return wrapper is not None and wrapper.code is code
 
 
-def place(frames: list) -> tuple:
+def original_position(frames: list) -> tuple:
     """(code, index) of the instruction that is interpreted, in the code that was cut first; (None, 0) outside of any."""
     if not frames or frames[-1].instr is None:
         return None, 0
@@ -588,7 +588,7 @@ def indices_of(cut: Any) -> list:
 # -- telling -----------------------------------------------------------------------------------------------------------
 
 
-def report_break(job: Job, reason: GraphBreak, record: compile_log.CompileRecord, plain: bool = False) -> None:
+def report_break(job: Conversion, reason: GraphBreak, record: compile_log.CompileRecord, plain: bool = False) -> None:
     """Count a break and keep it with its line and advice; a line of the program hears once of what libraries do below it."""
     place = keep_break(job, reason, record, plain)
     below = line_of_program(reason.stack) if is_library(place.rpartition(":")[0]) else None
@@ -596,7 +596,7 @@ def report_break(job: Job, reason: GraphBreak, record: compile_log.CompileRecord
     tell_break(reason, place, below, silent=tries is not None and not tries.first_under(below, place))
 
 
-def keep_break(job: Job, reason: GraphBreak, record: compile_log.CompileRecord, plain: bool) -> str:
+def keep_break(job: Conversion, reason: GraphBreak, record: compile_log.CompileRecord, plain: bool) -> str:
     """What the record and its texts say of a break; gives the place."""
     stack = reason.stack
     where = f"{stack[-1][0]}:{stack[-1][1]}" if stack else f"{job.code.co_filename}:{job.code.co_firstlineno}"

@@ -80,7 +80,7 @@ class Explanation:
         return list(collections.Counter(first).items())
 
 
-def _recording(backend: backends.Backend, seen: list) -> backends.Backend:
+def _counting_backend(backend: backends.Backend, seen: list) -> backends.Backend:
     """A backend that notes the ops of each graph that it gets."""
 
     def record(graph: Any, example_inputs: list) -> Callable:
@@ -107,7 +107,7 @@ def explain(f: Callable, *, backend: str | Callable | None = None, **settings: A
 def _run(f: Callable, backend: str | Callable, settings: dict, args: tuple, kwargs: dict) -> Explanation:
     graphs: list = []
     breaks: list = []
-    settings["backend"] = _recording(backends.find(backend), graphs)
+    settings["backend"] = _counting_backend(backends.find(backend), graphs)
     compiled = compiling.compile(f, **settings)
     before = counters.snapshot()
 

@@ -26,7 +26,7 @@ from .backends import Backend
 from ..graph.graph import Graph, Node, constant_text, describe, evaluate_number
 from ..graph.source_map import sources_of
 from .module import doors_of
-from ..graph.data_dependent import Piece, Pieces
+from ..graph.data_dependent import Subgraph, SplitGraph
 
 RESUME = re.compile(r"<resume (.+) at (\d+)>")
 KINDS = {"wrapper": "function", "resume": "resume", "frame": "nested"}
@@ -39,13 +39,13 @@ def report(f: Callable) -> Report:
     owner = compiled_of(f)
     if owner is None:
         raise TypeError(f"report() takes what compile() returned, not {type(f).__name__}: compile it, call it, then ask")
-    return Gathering(owner, f).report()
+    return ReportBuilder(owner, f).report()
 
 
 def last_reports() -> list[Report]:
     """Reports of all compiled functions that are alive and have been called, in the order of their first call."""
     owners = [owner for owner in living() if owner.records]
-    return [Gathering(owner).report() for owner in sorted(owners, key=lambda owner: owner.records[0].ident)]
+    return [ReportBuilder(owner).report() for owner in sorted(owners, key=lambda owner: owner.records[0].ident)]
 
 
 def compiled_of(f: Any) -> Any:
@@ -56,7 +56,7 @@ def compiled_of(f: Any) -> Any:
     return found
 
 
-class Gathering:
+class ReportBuilder:
     """One report in the making."""
 
     def __init__(self, owner: Any, f: Any = None):
@@ -134,9 +134,9 @@ class Gathering:
 
     def described(self, graph: Graph, backend: Backend, compiled: Any) -> Iterable[int]:
         """Numbers of the graphs: one, or one for each piece between reads of data."""
-        if isinstance(compiled, Pieces):
+        if isinstance(compiled, SplitGraph):
             for step in compiled.steps:
-                if isinstance(step, Piece) and step.compiled is not None:
+                if isinstance(step, Subgraph) and step.compiled is not None:
                     yield self.add(step.graph, backend, step.compiled)
         else:
             yield self.add(graph, backend, compiled)
@@ -285,5 +285,5 @@ def symbols_of(graph: Graph) -> list[data.Symbol]:
 
 def values_of(env: Any, name: str) -> str:
     """Which values this code takes."""
-    found = None if env.symbols[name].kind == "float" else solutions.taken(env, name)
+    found = None if env.symbols[name].kind == "float" else solutions.accepted_values(env, name)
     return "" if found is None else found.text(name)

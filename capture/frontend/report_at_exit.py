@@ -17,10 +17,10 @@ from collections.abc import Iterator
 
 from ...eager.optim.optimizer import Optimizer
 from . import api as compiling
-from .report import Gathering
+from .report import ReportBuilder
 
 
-class Held:
+class ReportCollector:
     """A listener to conversions that lets nothing go."""
 
     def __init__(self):
@@ -34,13 +34,13 @@ class Held:
 
     def reports(self) -> list:
         """One for each compiled object, in the order of their first conversions."""
-        return [Gathering(owner).report() for owner in self.owners if owner.records]
+        return [ReportBuilder(owner).report() for owner in self.owners if owner.records]
 
 
 @contextlib.contextmanager
-def keeping() -> Iterator[Any]:
+def keep_compiled() -> Iterator[Any]:
     """What is compiled in this block stays alive until its end."""
-    held = Held()
+    held = ReportCollector()
     compiling.listeners.append(held)
     try:
         yield held
@@ -62,12 +62,12 @@ def readable(title: str) -> str:
 
 def at_exit(folder: str) -> None:
     """When this process ends, its pages and their data go to this folder."""
-    held = Held()
+    held = ReportCollector()
     compiling.listeners.append(held)
-    atexit.register(leave, held, folder, os.getpid())
+    atexit.register(write_at_exit, held, folder, os.getpid())
 
 
-def leave(held: Held, folder: str, process: int) -> None:
+def write_at_exit(held: ReportCollector, folder: str, process: int) -> None:
     """Not what a forked child inherits; a program that compiled nothing leaves nothing."""
     reports = held.reports() if os.getpid() == process else []
     for number, one in enumerate(reports):

@@ -22,16 +22,16 @@ from .trace_state import AUTOGRAD, TraceState
 from ..breaks import UserRaise, unsupported
 from ..guards.source import Pinned, item
 from ..variables import builtins, objects, polyfills
-from ..variables.arguments import fits, misused
+from ..variables.arguments import fits, call_error
 from ..variables.base import NotPlain, Variable
-from ..variables.constant import answered, SymVariable
+from ..variables.constant import special_method_result, SymVariable
 from ..variables.ctx_manager import AutocastVariable, DecoratedVariable, GradModeVariable, RegionVariable, is_region
 from ..variables.dicts import DictVariable
 from ..variables.exceptions import ExceptionVariable
 from ..variables.functions import BoundMethodVariable, UserFunctionVariable
 from ..variables.iterators import IteratorVariable
 from ..variables.module import Module
-from ..variables.objects import ClassVariable, UserObjectVariable, defined, lookup
+from ..variables.objects import ClassVariable, UserObjectVariable, lookup_defined, lookup
 from ..variables.numpy_values import SCALARS, call_numpy, is_numpy
 from ..variables.outer_containers import OutsideDict
 from ..variables.sequences import ListVariable, TupleVariable, own_maker
@@ -131,13 +131,15 @@ class Semantics(TraceState):
     def relatives(self, method: Any) -> Variable:
         """`cls.__subclasses__()` and `cls.mro()`: a list of what the guard then finds again."""
         found = method()
-        self.guard(Pinned(method.__self__, method.__self__.__qualname__), "predicate", Relatives(method.__name__, found))
+        self.guard(
+            Pinned(method.__self__, method.__self__.__qualname__), "predicate", ClassHierarchyGuard(method.__name__, found)
+        )
         return ListVariable([self.wrap_type(cls) for cls in found])
 
     def handled(self, handler: Callable, fn: Callable, args: list, kwargs: dict) -> Variable:
         """What a handler makes of a call of `fn` that binds; of another one Python is to say what is wrong with it."""
         if not fits(handler, args, kwargs, fn):
-            raise misused(fn)
+            raise call_error(fn)
         try:
             return handler(self, *args, **kwargs)
         except NotPlain as error:
@@ -172,7 +174,7 @@ class Semantics(TraceState):
 
     def make_exception(self, cls: type, args: list, kwargs: dict) -> ExceptionVariable:
         made = ExceptionVariable(cls, args)
-        init = defined(cls, "__init__")
+        init = lookup_defined(cls, "__init__")
         if kwargs and not isinstance(init[1], types.FunctionType):
             raise unsupported("exception", f"making a {cls.__name__} with keyword arguments")
         if isinstance(init[1], types.FunctionType):
@@ -187,10 +189,10 @@ class Semantics(TraceState):
         return GradModeVariable(cls, manager.mode, manager.prev, [*args, *kwargs.values()])
 
     def make_named_tuple(self, cls: Any, args: Any, kwargs: Any) -> Any:
-        if own_maker(cls) and isinstance(made_by := defined(cls, "__new__")[1], staticmethod):
+        if own_maker(cls) and isinstance(made_by := lookup_defined(cls, "__new__")[1], staticmethod):
             maker = self.wrap_pinned(made_by.__func__, "__new__")
             made = self.call(maker, [self.wrap_type(cls), *args], kwargs)
-            if isinstance(defined(cls, "__init__")[1], types.FunctionType):
+            if isinstance(lookup_defined(cls, "__init__")[1], types.FunctionType):
                 raise unsupported("call", f"making a {cls.__name__}, a named tuple with its own __init__")
             return made
         values = dict(zip(cls._fields, args)) | kwargs
@@ -261,7 +263,7 @@ class Semantics(TraceState):
         if isinstance(a, UserObjectVariable):
             return a.call_special(self, f"__{op.__name__.strip('_')}__")
         if isinstance(a, SymVariable) and a.python_type() is bool:
-            a = a.settled(self)  # (what Python makes of ~True is no truth value)
+            a = a.specialise(self)  # (what Python makes of ~True is no truth value)
         return self.fresh(self.run_variables(op, [a], what=op.__name__))
 
     def add(self, a: Variable, b: Variable) -> Variable:
@@ -290,7 +292,7 @@ class Semantics(TraceState):
     def index(self, variable: Variable) -> int:
         value = variable.realize()
         if isinstance(value, UserObjectVariable):
-            value = answered(self, operator.index, value.cls, "__index__", value.call_special(self, "__index__"))
+            value = special_method_result(self, operator.index, value.cls, "__index__", value.call_special(self, "__index__"))
         if isinstance(value, TensorVariable):
             raise unsupported("item", f"{value} used as an index of a Python container")
         return self.run_variables(operator.index, [value])
@@ -375,7 +377,7 @@ class Semantics(TraceState):
         return [values[i] for i in order]
 
 
-class Relatives:
+class ClassHierarchyGuard:
     """Guard: a class has these subclasses, or this order of bases."""
 
     def __init__(self, name: str, found: list):

@@ -14,7 +14,7 @@ from typing import Any
 from ..breaks import unsupported
 from ..variables.base import DELETED, Variable
 from ..variables.dicts import DictVariable
-from ..variables.iterators import moved_on
+from ..variables.iterators import advance_iterator
 from ..variables.sequences import ListVariable
 from ..variables.sets import SetVariable
 from ..variables.tensor import TensorVariable
@@ -197,7 +197,7 @@ class SideEffects:
     def replay_deletion(self, gen: Any, variable: Variable, name: str) -> None:
         """What the trace stored and deleted again may never have been there for anyone else."""
         if (variable, name) in self.unsure:
-            gen.load_call(drop, [variable, gen.constant(name), gen.constant(self.deletes_past(variable))])
+            gen.load_call(delete_if_present, [variable, gen.constant(name), gen.constant(self.deletes_past(variable))])
             gen.emit.pop()
             return
         owner = getattr(variable, "value", None)
@@ -263,12 +263,12 @@ class SideEffects:
 
     def prepare_containers(self, gen: Any, container: Variable) -> None:
         gen.keep(container)
-        gen.keep_all(contents(container))
+        gen.keep_all(container_contents(container))
 
     def replay_containers(self, gen: Any, container: Any) -> None:
         steps = getattr(container, "steps", None)
         if steps is None:
-            steps = rewriting(self.tx, container)
+            steps = rewrite_calls(self.tx, container)
         for name, args in steps:
             gen.load_call(getattr(container.cls, name), [container, *args])  # (past methods that a derived class has)
             gen.emit.pop()
@@ -277,7 +277,7 @@ class SideEffects:
         gen.keep(iterator)
 
     def replay_iterators(self, gen: Any, iterator: Any) -> None:
-        gen.load_call(moved_on, [iterator, gen.constant(iterator.steps), gen.constant(iterator.ended)])
+        gen.load_call(advance_iterator, [iterator, gen.constant(iterator.steps), gen.constant(iterator.ended)])
         gen.emit.pop()
 
     def prepare_cells(self, gen: Any, cell: Any) -> None:
@@ -315,7 +315,7 @@ class SideEffects:
             gen.emit.store_subscr()
 
 
-def drop(owner: Any, name: str, past: bool) -> None:
+def delete_if_present(owner: Any, name: str, past: bool) -> None:
     """Delete an attribute if it is there; `past`: by what the class's own `__delattr__` came to."""
     with contextlib.suppress(AttributeError):
         (object.__delattr__ if past else delattr)(owner, name)
@@ -335,7 +335,7 @@ def is_slot(owner: Any, name: str) -> bool:
     return any(isinstance(vars(base).get(name), types.MemberDescriptorType) for base in type(owner).__mro__)
 
 
-def rewriting(tx: Any, container: Variable) -> list:
+def rewrite_calls(tx: Any, container: Variable) -> list:
     """Calls that give a container its contents."""
     if isinstance(container, ListVariable):
         return [("clear", ()), ("extend", (tx.tuple(container.items),))]
@@ -346,7 +346,7 @@ def rewriting(tx: Any, container: Variable) -> list:
     raise unsupported("mutation", f"changing {container}")
 
 
-def contents(container: Any) -> list:
+def container_contents(container: Any) -> list:
     steps = getattr(container, "steps", None)
     if steps is not None:
         return [value for _, args in steps for value in args]

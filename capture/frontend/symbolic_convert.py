@@ -24,7 +24,7 @@ from ..bytecode.code_cache import OWN, listing
 from ..bytecode.opcodes import CLOSE_RETURNS, call_pair
 from .generator_close import closes_quietly
 from ..guards.source import Global, Pinned, item
-from ..variables.base import DELETED, NULL, Lazy, NotPlain, Variable
+from ..variables.base import DELETED, NULL, LazyVariable, NotPlain, Variable
 from ..variables.constant import ConstantVariable, SymVariable
 from ..variables.dicts import DictVariable
 from ..variables.exceptions import ExceptionVariable, TracebackVariable
@@ -37,7 +37,7 @@ from ..variables.sequences import ListVariable, SequenceVariable, SliceVariable,
 
 if TYPE_CHECKING:
     from ..bytecode.instructions import Instr
-    from .trace_context import Context
+    from .trace_context import TraceContext
 
 BINARY = {
     "+": operator.add,
@@ -77,7 +77,7 @@ def is_exception_class(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, BaseException)
 
 
-class Stop(Exception):
+class StopTrace(Exception):
     """The root frame reached the step it was asked to stop before."""
 
 
@@ -89,7 +89,7 @@ class Frame:
 
     def __init__(
         self,
-        tx: Context,
+        tx: TraceContext,
         code: types.CodeType,
         globals: dict,
         slots: dict,
@@ -140,7 +140,7 @@ class Frame:
             instr = self.instr = instrs[self.ip]
             if self.root:
                 if self.step == self.stop:
-                    raise Stop
+                    raise StopTrace
                 self.step += 1
             self.line = instr.position[0] or self.line
             self.ip += 1
@@ -175,7 +175,7 @@ class Frame:
         code = self.code
         first = self.slots.get(code.co_varnames[0]) if code.co_argcount else None
         first = first.value if isinstance(first, CellVariable) else first
-        known = isinstance(first, ModuleVariable) or isinstance(first, Lazy) and isinstance(first.value, Module)
+        known = isinstance(first, ModuleVariable) or isinstance(first, LazyVariable) and isinstance(first.value, Module)
         return first.source.name() if known and first is not None and first.source is not None else ""
 
     # -- the stack -------------------------------------------------------------------------------------------------
@@ -863,7 +863,7 @@ def ends_loudly(value: Variable) -> bool:
 MAX_DEPTH = 60
 
 
-def inline(tx: Context, function: UserFunctionVariable, args: list, kwargs: dict) -> Variable:
+def inline(tx: TraceContext, function: UserFunctionVariable, args: list, kwargs: dict) -> Variable:
     """Interpret a call of a Python function in place."""
     code = function.code
     tx.refuse_marked(function)
@@ -878,7 +878,7 @@ def inline(tx: Context, function: UserFunctionVariable, args: list, kwargs: dict
     return frame.run()
 
 
-def load_global(tx: Context, frame: Frame, name: str) -> Variable:
+def load_global(tx: TraceContext, frame: Frame, name: str) -> Variable:
     """A global of the frame's module, or a builtin that no global hides."""
     stored = tx.effects.stored_global(frame.globals, name)
     if stored is not None and stored is not DELETED:

@@ -19,9 +19,9 @@ from ..breaks import unsupported
 from .semantics import Semantics
 from ..shapes.symbolic_shapes import SymFloat
 from ..variables.base import Variable
-from ..variables.constant import SymVariable, TextVariable, is_open, is_open_text, join_texts, sample
+from ..variables.constant import SymVariable, TextVariable, is_open, is_open_text, join_texts, sample_value
 from ..variables.exceptions import ExceptionVariable
-from ..variables.objects import UserObjectVariable, defined, lookup
+from ..variables.objects import UserObjectVariable, lookup_defined, lookup
 from ..variables.sequences import TupleVariable
 
 
@@ -42,7 +42,7 @@ class Texts(Semantics):
         own = self.own_text(variable, ("__repr__",) if form in (repr, ascii) else ("__str__", "__repr__"))
         if own is not None:
             return self.call(own, [], {}).plain()
-        return self.run_variables(lambda value: form(settled(value)), [variable], what="formatting")
+        return self.run_variables(lambda value: form(specialise_for_text(value)), [variable], what="formatting")
 
     def own_text(self, variable: Variable, names: tuple) -> Variable | None:
         """The method that a named tuple's class has for its text, if the program wrote it."""
@@ -64,7 +64,7 @@ class Texts(Semantics):
         own = self.own_text(variable, ("__format__",))
         if own is not None:
             return self.call(own, [self.constant(spec)], {}).plain()
-        if isinstance(variable, UserObjectVariable) and defined(variable.cls, "__format__")[0] is not object:
+        if isinstance(variable, UserObjectVariable) and lookup_defined(variable.cls, "__format__")[0] is not object:
             return self.text_of_object(variable, format, ("__format__",), [self.constant(spec)])
         if isinstance(variable, (UserObjectVariable, ExceptionVariable)) or self.own_text(variable, ("__str__", "__repr__")):
             if spec:
@@ -83,7 +83,7 @@ class Texts(Semantics):
         ):
             return None
         made = TextVariable(fn, args, kwargs)
-        self.run_outside(sample, made)  # raises what the program would see
+        self.run_outside(sample_value, made)  # raises what the program would see
         return made
 
     def text_variable(self, variable: Variable, form: Callable) -> Variable:
@@ -107,18 +107,18 @@ class Texts(Semantics):
             return join_texts(parts)
         return self.constant("".join(part.plain() for part in parts))
 
-    def on_settled(self, fn: Callable) -> Callable:
+    def on_specialised(self, fn: Callable) -> Callable:
         """The function on arguments whose symbolic numbers have become numbers."""
-        return lambda *args, **kwargs: fn(*map(settled, args), **settled(kwargs))
+        return lambda *args, **kwargs: fn(*map(specialise_for_text, args), **specialise_for_text(kwargs))
 
-    def settled_number(self, value: Variable) -> Variable:
+    def specialise_number(self, value: Variable) -> Variable:
         """What is stored into a tensor: a symbolic number becomes its number."""
         value = value.realize()
-        return value.settled(self) if isinstance(value, SymVariable) else value
+        return value.specialise(self) if isinstance(value, SymVariable) else value
 
     def plain_or_text(self, variable: Variable) -> Any:
         if isinstance(variable, SymVariable):
-            return variable.settled(self).value
+            return variable.specialise(self).value
         return variable.plain() if variable.is_constant() else str(variable)
 
 
@@ -137,15 +137,15 @@ def is_harmless(fn: Callable, args: list, given: list) -> bool:
     return "*" not in args[0].plain() and "c" not in used and not (floats and {*used} & {*"dioxX"})
 
 
-def settled(value: Any) -> Any:
+def specialise_for_text(value: Any) -> Any:
     """A value about to be shown: symbolic numbers become the numbers they are now, guarded. What a tensor holds is not known."""
     if isinstance(value, Tensor) and value.device.type != "meta":
         raise unsupported("item", "the text of a tensor shows its values")
     if isinstance(value, SYMBOLIC):
         return SymVariable(value).python_type()(value)
     if type(value) is dict:
-        return {settled(k): settled(v) for k, v in value.items()}
+        return {specialise_for_text(k): specialise_for_text(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        parts = [settled(part) for part in value]
+        parts = [specialise_for_text(part) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value

@@ -29,7 +29,7 @@ from ..graph.graph_tracer import GraphTracer
 # some of these register handlers
 from ..variables import builder, builtins, copying, eval_text, autograd_function, higher_order, messages, objects, polyfills  # noqa: F401
 from ..variables.base import Variable
-from ..variables.class_mutation import ClassEdits
+from ..variables.class_mutation import ClassMutations
 from ..variables.user_subclass import derived_object
 from ..variables.dicts import DictVariable
 from ..variables.exceptions import ExceptionVariable
@@ -41,7 +41,7 @@ from ..variables.sequences import TupleVariable
 from ..variables.tensor import TensorVariable
 
 
-class Context(Texts):
+class TraceContext(Texts):
     """One trace of one frame."""
 
     OPEN_NEW = (typing.Generic.__new__, Module.__new__)  # a __new__ that does what object's does
@@ -71,7 +71,7 @@ class Context(Texts):
         self.abstract_answers = None  # what abstract base classes said: later registrations may change it
         self.cached_calls: set = set()  # calls of functions with a cache that are guarded already
         self.identities = False  # whether the program asked for an id()
-        self.class_edits = ClassEdits()
+        self.class_edits = ClassMutations()
         self.lookups: dict = {}  # class -> name -> what was found along its bases
         self.memberships: dict = {}  # (source, expression) -> (number, whether it is a key there, line)
         self.float_guards: dict = {}  # (source, comparison) -> the one object of it
@@ -172,7 +172,7 @@ class Context(Texts):
 
     def symbolic_dims(self, value: Tensor, source: Source) -> set:
         """Dimensions of an input whose sizes become symbols: learned, marked, or all under dynamic=True."""
-        marks = state.marks(value)
+        marks = state.dynamic_marks(value)
         wanted = self.symbolic.get(source.name(), ())
         dims = set(range(value.ndim)) if wanted is True or self.options.dynamic is True else set(wanted)
         dims |= {d for d, mark in marks.items() if mark is not False}
@@ -250,7 +250,7 @@ def lie_apart(a: Variable, b: Variable) -> bool:
     )
 
 
-class Stack(tuple):
+class UserStack(tuple):
     """User frames of one operation; `module`: the path of the innermost module whose method makes it; `regions`: names of the
     `record_function` blocks around it. Passes hand the very object on, so it also tells which nodes of the captured graph a
     kernel comes from."""
@@ -263,8 +263,8 @@ def has_handler(frames: list) -> bool:
     return any(frame.instr is not None and frame.instr.handler is not None for frame in frames)
 
 
-def user_stack(frames: list, regions: Any = ()) -> Stack:
-    stack = Stack(place for frame in frames if (place := frame.place()) is not None)
+def user_stack(frames: list, regions: Any = ()) -> UserStack:
+    stack = UserStack(place for frame in frames if (place := frame.place()) is not None)
     if regions:
         stack.regions = tuple(regions)
     stack.module = next((path for frame in reversed(frames) if (path := frame.module)), "")

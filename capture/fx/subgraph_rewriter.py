@@ -53,7 +53,7 @@ def _matches(gm: GraphModule, pattern: Graph) -> list[Match]:
     taken: set[Node] = set()
     for node in gm.graph.nodes:
         table: dict[Node, Node] = {}
-        if _same(result, node, table) and _closed(result, table):
+        if _matches_node(result, node, table) and _closed(result, table):
             inside = {n for p, n in table.items() if p.op != "placeholder"}
             if not inside & taken:
                 taken |= inside
@@ -61,7 +61,7 @@ def _matches(gm: GraphModule, pattern: Graph) -> list[Match]:
     return found
 
 
-def _same(pattern: Node, node: Node, table: dict) -> bool:
+def _matches_node(pattern: Node, node: Node, table: dict) -> bool:
     """Whether `node` computes what the pattern's node does; fills the table."""
     if pattern in table:
         return table[pattern] is node
@@ -78,7 +78,7 @@ def _same(pattern: Node, node: Node, table: dict) -> bool:
 
 def _same_args(a: Any, b: Any, table: dict) -> bool:
     if isinstance(a, Node):
-        return isinstance(b, Node) and _same(a, b, table)
+        return isinstance(b, Node) and _matches_node(a, b, table)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(_same_args(x, y, table) for x, y in zip(a, b))
     if isinstance(a, dict) and isinstance(b, dict):

@@ -2,7 +2,7 @@
 
 `item()`, `nonzero()`, `unique()` and the like of a captured tensor are nodes whose target is a `Read`; what they give is an
 unbacked symbol, or tensors with a size that is one. A backend gets the pieces between them, as graphs whose symbols are
-inputs (`in_pieces`); a piece is compiled at its first call, when the values it takes are there. A backend that
+inputs (`split_at_reads`); a piece is compiled at its first call, when the values it takes are there. A backend that
 `takes_reads` gets the graph whole.
 """
 
@@ -87,14 +87,14 @@ def is_read(node: Node) -> bool:
     return isinstance(node.target, Read) or node.is_getitem and isinstance(node.args[0].target, Read)
 
 
-def in_pieces(graph: Graph, backend: Callable) -> Callable | None:
+def split_at_reads(graph: Graph, backend: Callable) -> Callable | None:
     """The callable of a graph with reads; None where the backend takes it whole."""
     if backend.takes_reads or not any(map(is_read, graph.nodes)):
         return None
-    return Pieces(graph, backend)
+    return SplitGraph(graph, backend)
 
 
-class Pieces:
+class SplitGraph:
     """Runs the pieces and the reads between them. Nothing that the caller can see is written before the last read."""
 
     def __init__(self, graph: Graph, backend: Callable):
@@ -103,7 +103,7 @@ class Pieces:
         for node in graph.calls:
             if is_read(node):
                 self.add(run, backend)
-                self.steps.append(Reading(node))
+                self.steps.append(ReadStep(node))
                 run = []
             else:
                 run.append(node)
@@ -118,7 +118,7 @@ class Pieces:
         if nodes:
             inside = set(nodes)
             shown = [n for n in nodes if n in self.needed or any(user not in inside for user in n.users)]
-            self.steps.append(Piece(self.graph, nodes, shown, backend))
+            self.steps.append(Subgraph(self.graph, nodes, shown, backend))
 
     def __call__(self, *inputs: Any) -> Any:
         if self.refused >= TRIES:
@@ -149,7 +149,7 @@ class Pieces:
         return map_args(self.graph.output.args[0], lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
 
 
-class Reading:
+class ReadStep:
     """One read, or a part of what one gave, between two pieces."""
 
     def __init__(self, node: Node):
@@ -185,7 +185,7 @@ class Reading:
         return value
 
 
-class Piece:
+class Subgraph:
     """Nodes between two reads as a graph of their own: inputs are earlier values and symbols."""
 
     def __init__(self, whole: Graph, nodes: list[Node], shown: list[Node], backend: Callable):

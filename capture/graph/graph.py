@@ -552,13 +552,13 @@ def describe(value: Any) -> str:
         return "" if value is None else str(value)
     kind = _SHORT.get(value.dtype.name) or re.sub(r"^(float|int|uint|complex)", lambda m: m[0][0], value.dtype.name)
     text = f"{kind}[{', '.join(map(str, value.shape))}]"
-    wanted = tuple(map(_plain, sizes.contiguous_strides(tuple(value.shape))))
-    actual = tuple(map(_plain, value.stride()))
+    wanted = tuple(map(_is_plain_constant, sizes.contiguous_strides(tuple(value.shape))))
+    actual = tuple(map(_is_plain_constant, value.stride()))
     return text if wanted == actual else f"{text} strides ({', '.join(map(str, actual))})"
 
 
-def _plain(size: Any) -> Any:
-    return E.plain(size.expr) if isinstance(size, SymInt) else size
+def _is_plain_constant(size: Any) -> Any:
+    return E.int_if_const(size.expr) if isinstance(size, SymInt) else size
 
 
 def constant_text(value: Any) -> str:

@@ -23,7 +23,7 @@ from .data_dependent import MOST, READS
 from ..shapes.symbolic_shapes import OWN_CODE, ShapeEnv, SymFloat, SymInt
 from ..guards.source import Source
 from ..guards.tensor_facts import on_gpu
-from ..state import MAYBE, marks
+from ..state import MAYBE, dynamic_marks
 
 
 LARGEST_SYMBOL = 2**31  # products of two symbols fit the 64 bits of guards and kernels; other numbers are constants
@@ -69,7 +69,7 @@ class GraphTracer(dispatch.Mode):
             if not self.assumptions.composites_closed:
                 return op.fn(*args)
             self.closed = True
-        args = settled(op, args)
+        args = specialise_static_arguments(op, args)
         inputs = map_args(tuple(args), self.argument)
         if op.mutates:
             self.note_writes(op, args)
@@ -252,7 +252,7 @@ class GraphTracer(dispatch.Mode):
         order = dense_order(value)
         if not dims or order is None:
             return tuple(value.shape), tuple(value.stride())
-        marked = marks(value)
+        marked = dynamic_marks(value)
         sizes = [self.symbolic_size(n, source, d, marked.get(d)) if d in dims else n for d, n in enumerate(value.shape)]
         strides, step = [0] * value.ndim, 1
         for d in reversed(order):
@@ -270,7 +270,7 @@ class GraphTracer(dispatch.Mode):
             if low is not None and n < low or high is not None and n > high:
                 raise ConstraintViolation(
                     f"{name} is {n}, and mark_dynamic said that it is in [{low}, {high}]\n"
-                    f"  what to do: {widened(source, dim, n, low, high)}, or call it with a size of that range first"
+                    f"  what to do: {widen_mark(source, dim, n, low, high)}, or call it with a size of that range first"
                 )
             if isinstance(symbol, SymInt):
                 self.env.limit(symbol, low, high, f"{name}: {MARKED}")
@@ -281,26 +281,26 @@ class GraphTracer(dispatch.Mode):
     def check_marks(self) -> None:
         """Raise for a dimension that was marked dynamic and became one number."""
         for name, n, symbol in self.marked:
-            why = f"sizes {OWN_CODE}" if type(symbol) is int else self.settled(self.env.places[name], symbol)
+            why = f"sizes {OWN_CODE}" if type(symbol) is int else self.why_specialised(self.env.places[name], symbol)
             if why:
                 raise ConstraintViolation(
                     f"{name} was marked dynamic, but it is always {n} here: {why}\n"
                     "  what to do: mark it with maybe_mark_dynamic, or not at all"
                 )
 
-    def settled(self, name: str, symbol: Any) -> str:
+    def why_specialised(self, name: str, symbol: Any) -> str:
         """Why a symbol is one number: an equality, or relations that one number alone meets; nothing where it is not."""
         from ..shapes import solutions
 
-        guards = [g for g in solutions.concerning(self.env, name) if g.stack and not g.reason.endswith((OWN_CODE, MARKED))]
+        guards = [g for g in solutions.guards_on(self.env, name) if g.stack and not g.reason.endswith((OWN_CODE, MARKED))]
         if not symbol.expr.is_const:
-            found = solutions.taken(self.env, name) if len(guards) > 1 else None
+            found = solutions.accepted_values(self.env, name) if len(guards) > 1 else None
             if found is None or found.values(1) is None:
                 return ""
-            return "the program needs " + " and ".join(str(g.relation) for g in guards) + asked_at(guards[-1])
+            return "the program needs " + " and ".join(str(g.relation) for g in guards) + where_asked(guards[-1])
         guards = guards or [g for g in self.env.guards if g.stack]
         why = next((g for g in guards if g.relation.op == "=="), guards[0] if guards else None)
-        return f"the program needs {why or 'that'}" + (asked_at(why) if why else "")
+        return f"the program needs {why or 'that'}" + (where_asked(why) if why else "")
 
     def storage(self, value: Tensor) -> Storage:
         """One fake storage per real one, so that aliasing inputs alias as fakes."""
@@ -376,7 +376,7 @@ def dense_order(value: Tensor) -> list[int] | None:
     return order
 
 
-def settled(op: Any, args: tuple) -> tuple:
+def specialise_static_arguments(op: Any, args: tuple) -> tuple:
     """With the values of integers that a program made with other ones would be another kernel: dims and other settings."""
     return tuple(
         [
@@ -403,11 +403,11 @@ def with_plain_dim(op: Any, args: tuple) -> tuple:
     return *args[:at], operator.index(args[at]), *args[at + 1 :]
 
 
-def asked_at(guard: Any) -> str:
+def where_asked(guard: Any) -> str:
     return f" at {guard.stack[-1][0]}:{guard.stack[-1][1]}"
 
 
-def widened(source: Source, dim: int, n: int, low: int | None, high: int | None) -> str:
+def widen_mark(source: Source, dim: int, n: int, low: int | None, high: int | None) -> str:
     """A mark whose range has the size."""
     ends = {"min": low if low is None else min(low, n), "max": high if high is None else max(high, n)}
     given = ", ".join(f"{name}={end}" for name, end in ends.items() if end is not None)

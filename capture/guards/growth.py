@@ -98,7 +98,7 @@ def stands(keys: Any) -> int:
     return hash(tuple(key if isinstance(key, (str, int, float)) else id(key) for key in keys))
 
 
-class Shorter:
+class ShorterThanGuard:
     """Guard: fewer members than this."""
 
     def __init__(self, size: int):

@@ -108,7 +108,7 @@ def add_floats(tree: Any, tx: Any) -> None:
         node_of(tree.root, sources[name]).check("predicate", compared, f"{compared} of {sources[name].name()}", line)
 
 
-class Refuses:
+class WriteRefusalGuard:
     """Guard: what an in-place write says to the views that a tensor is one of."""
 
     def __init__(self, needs: bool, text: str | None):
@@ -124,7 +124,7 @@ class Refuses:
 def add_refusals(tree: Any, tx: Any) -> None:
     for (source, needs), (text, stack) in tx.tracer.refusals.items():
         line = f"{stack[-1][0]}:{stack[-1][1]}" if stack else ""
-        test = Refuses(needs, text)
+        test = WriteRefusalGuard(needs, text)
         node_of(tree.root, source).check("predicate", test, f"{source.name()} is {test}", line)
 
 

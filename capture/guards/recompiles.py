@@ -1,6 +1,6 @@
 """What guards that fail teach: which sizes change, what to tell the user.
 
-In: the failures of every entry of a door for one call. Out: `Learned` (places and dimensions to make symbolic,
+In: the failures of every entry of a door for one call. Out: `AutomaticDynamic` (places and dimensions to make symbolic,
     how often
 what changed), and the texts of the `recompiles` log and of the limit's warning.
 """
@@ -22,14 +22,14 @@ GROWING = frozenset({"bool", "has_item", "no_item", "missing", "dict_keys"})
 
 
 @data
-class Learned:
+class AutomaticDynamic:
     """Per door: `symbolic` maps a place to a set of dimensions (tensor) or True (number); `changed` counts reasons."""
 
     symbolic: dict = field(default_factory=dict)
     changed: Counter = field(default_factory=Counter)
 
 
-def learn(learned: Learned, failures: list[list]) -> None:
+def learn_dynamic(learned: AutomaticDynamic, failures: list[list]) -> None:
     """Take the entry that is nearest to the call; if only sizes and numbers differ there, those become symbolic. One that differs
     in what is symbolic already (it went another way at a comparison) teaches nothing: the others are asked first. A number that
     is another one than in each of several entries becomes symbolic whatever else differs."""
@@ -39,7 +39,7 @@ def learn(learned: Learned, failures: list[list]) -> None:
         return _is_other(of_entry), foreign * 1000 + (_with(learned.symbolic, of_entry) == learned.symbolic) * 500 + len(of_entry)
 
     nearest = min(failures, key=distance)
-    learned.changed.update(dict.fromkeys((_place(f) for f in nearest), 1))
+    learned.changed.update(dict.fromkeys((_failed_text(f) for f in nearest), 1))
     if not _is_other(nearest):
         learned.symbolic = _with(learned.symbolic, nearest)
     elif len(failures) > 1:
@@ -74,7 +74,7 @@ def shapes_of(slots: dict) -> dict:
     }
 
 
-def changed(before: dict, now: dict) -> dict:
+def changed_dimensions(before: dict, now: dict) -> dict:
     """The `symbolic` that follows from two calls: dimensions of another size, other numbers."""
     symbolic: dict = {}
     for name in before.keys() & now.keys():
@@ -90,7 +90,7 @@ def changed(before: dict, now: dict) -> dict:
 WORDS = {"equals": "value", "type_is": "type", "is": "identity", "len": "length", "dict_keys": "keys", "bool": "truth"}
 
 
-def _place(f: Any) -> str:
+def _failed_text(f: Any) -> str:
     return f"{WORDS.get(f.kind, f.kind)} of {f.name}" + (f" in dimension {f.dim}" if f.dim is not None else "")
 
 
@@ -109,7 +109,7 @@ def _line(f: Any) -> str:
     elif f.kind in ("alias", "relation", "predicate"):
         text = f"{f.describe}: no longer holds" + (f", is {_show(f.new)}" if f.new is not None else "")
     else:
-        text = f"{_place(f)}: was {_show(f.old)}, is {_show(f.new)}"
+        text = f"{_failed_text(f)}: was {_show(f.old)}, is {_show(f.new)}"
     return text + (f"   # {f.line}" if f.line else "")
 
 
@@ -126,7 +126,7 @@ def describe(code: types.CodeType, failures: list[list]) -> str:
     return "\n".join(lines)
 
 
-def warning(code: types.CodeType, limit: int, learned: Learned) -> str:
+def warning(code: types.CodeType, limit: int, learned: AutomaticDynamic) -> str:
     """The text told once when a door has used up its entries."""
     kept = ", ".join(f"{place} ({times} times)" for place, times in learned.changed.most_common(3)) or "nothing that guards name"
     return (

@@ -186,7 +186,7 @@ class Attr(Source):
 
 
 @data
-class Slot(Attr):
+class TensorSlot(Attr):
     """An attribute of a tensor that gives what stands in a slot: guards read the slot."""
 
     slot: str
@@ -256,7 +256,7 @@ class ItemPast(Item):
         emit.call(2)
 
 
-class Given(Item):
+class IteratorItem(Item):
     """What an iterator from outside gives after `key` others: generated code has the rest of it in a local from the start."""
 
     def name(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..shapes.expr import Expr, ExprLike, evaluate, free_vars, plain, substitute, var
+from ..shapes.expr import Expr, ExprLike, evaluate, free_vars, int_if_const, substitute, var
 
 
 @dataclass
@@ -149,7 +149,7 @@ def with_names(e: ExprLike, name: Callable[[str], str]) -> ExprLike:
 
 def total(costs: Iterable[Cost]) -> Cost:
     costs = list(costs)
-    return Cost(plain(sum(c.work for c in costs if c.work is not None)), plain(sum(c.moved for c in costs)))
+    return Cost(int_if_const(sum(c.work for c in costs if c.work is not None)), int_if_const(sum(c.moved for c in costs)))
 
 
 @dataclass

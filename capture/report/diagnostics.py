@@ -51,11 +51,11 @@ class Finding(NamedTuple):
 
 def findings(report: Any) -> list[Finding]:
     """Everything that there is to say, each once."""
-    found = [*plain(report), *breaks(report), *slow(report), *recompiled(report), *guards(report)]
+    found = [*uncompiled_functions(report), *breaks(report), *slow(report), *recompiled(report), *guards(report)]
     return list(dict.fromkeys(found))
 
 
-def place(file: str, line: int) -> str:
+def location_text(file: str, line: int) -> str:
     return f"{os.path.basename(file)}:{line}" if line else ""
 
 
@@ -63,9 +63,9 @@ def source(file: str, line: int) -> str:
     return linecache.getline(file, line).strip() if line else ""
 
 
-def begins(frame: Any) -> tuple[str, str]:
+def function_start(frame: Any) -> tuple[str, str]:
     """Where a frame's function begins."""
-    return place(frame.file, frame.line), source(frame.file, frame.line)
+    return location_text(frame.file, frame.line), source(frame.file, frame.line)
 
 
 # -- breaks ------------------------------------------------------------------------------------------------------------
@@ -83,7 +83,11 @@ def breaks(report: Any) -> Iterator[Finding]:
             told.add((one.file, one.line))
             what = f"{frame.function} runs in Python" if one.plain else "the graph ends here, and Python runs the line"
             yield Finding(
-                f"{what} [{one.code}]", place(one.file, one.line), one.source or source(one.file, one.line), one.text, one.fix
+                f"{what} [{one.code}]",
+                location_text(one.file, one.line),
+                one.source or source(one.file, one.line),
+                one.text,
+                one.fix,
             )
 
 
@@ -124,18 +128,18 @@ def recompiled(report: Any) -> Iterator[Finding]:
         times = f" {len(rows)} times" if len(rows) > 1 else ""
         yield Finding(
             f"{function} was compiled again{times}",
-            place(file, number),
+            location_text(file, number),
             source(file, number),
             rows[0].text,
             CHANGES.get(kind, OTHERWISE),
         )
 
 
-def plain(report: Any) -> Iterator[Finding]:
+def uncompiled_functions(report: Any) -> Iterator[Finding]:
     """Functions that are not compiled, or not any more."""
     for one in report.plain:
         function, reason = one.function, one.reason
-        at = place(one.file, one.line), source(one.file, one.line)
+        at = location_text(one.file, one.line), source(one.file, one.line)
         if reason == "recompile limit":
             changed = dict.fromkeys(
                 f"{c.kind} of {c.name}" if c.kind else c.name
@@ -182,7 +186,7 @@ def slow(report: Any) -> Iterator[Finding]:
                     is_complex = any(" complex" in buffer for buffer in kernel.reads)
                     yield Finding(
                         f"{op} is called in eager, between the kernels",
-                        place(file, line),
+                        location_text(file, line),
                         source(file, line),
                         *(COMPLEX if is_complex else NO_LOOP),
                     )
@@ -194,7 +198,7 @@ def guards(report: Any) -> Iterator[Finding]:
         if len(frame.guards) > MANY_GUARDS:
             yield Finding(
                 f"every call of {frame.function} is compared with {len(frame.guards)} facts",
-                *begins(frame),
+                *function_start(frame),
                 "it reads many values from outside: long lists, dictionaries, or attributes",
                 "read them once outside of the compiled function, or put the numbers into one tensor",
             )

@@ -25,7 +25,7 @@ FRAME = '<iframe srcdoc="{0}" style="width:100%;height:680px;border:1px solid #8
 def page(report: Facts) -> str:
     content = report.to_dict()
     content["findings"] = [one._asdict() for one in findings(report)]
-    texts = [packed(graph.pop("texts")) for graph in content["graphs"]]
+    texts = [compress(graph.pop("texts")) for graph in content["graphs"]]
     return string.Template(part("page.html")).substitute(
         title=html.escape(report.title),
         style=part("page.css"),
@@ -50,7 +50,7 @@ def safe(content: dict) -> str:
     return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def packed(texts: dict[str, str]) -> str:
+def compress(texts: dict[str, str]) -> str:
     return base64.b64encode(gzip.compress(json.dumps(texts).encode(), 6, mtime=0)).decode()
 
 

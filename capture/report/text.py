@@ -33,7 +33,7 @@ class Section:
 
 def text(report: Facts) -> str:
     """Plain text without colours."""
-    return "\n\n".join("\n".join(plain(section)) for section in sections(report)) + "\n"
+    return "\n\n".join("\n".join(plain_lines(section)) for section in sections(report)) + "\n"
 
 
 def show(report: Facts) -> None:
@@ -95,10 +95,10 @@ def summary(report: Facts) -> str:
 def readable(told: str) -> str:
     """A guard with the short name of the file, and words for a value that an unfinished expression of the frame holds."""
     told, _, where = told.partition("   # ")
-    return STACK.sub(r"the waiting value \1", told) + (f"   # {place(where)}" if where else "")
+    return STACK.sub(r"the waiting value \1", told) + (f"   # {base_name(where)}" if where else "")
 
 
-def place(where: str) -> str:
+def base_name(where: str) -> str:
     """A path's last part."""
     return os.path.basename(where)
 
@@ -108,7 +108,7 @@ def frame_row(frame: Frame) -> tuple[str, ...]:
     return (
         str(frame.number),
         frame.function,
-        f"{place(frame.file)}:{frame.line}",
+        f"{base_name(frame.file)}:{frame.line}",
         ", ".join(map(str, frame.graphs)) or "none",
         str(len(frame.guards)),
         seconds(frame.seconds),
@@ -117,22 +117,22 @@ def frame_row(frame: Frame) -> tuple[str, ...]:
 
 
 def failed_rows(frame: Frame) -> list[tuple[str, ...]]:
-    rows = [(f"{frame.function} ({place(frame.file)}:{frame.line}), version {frame.version}",)]
+    rows = [(f"{frame.function} ({base_name(frame.file)}:{frame.line}), version {frame.version}",)]
     for number, failed in enumerate(frame.failed):
         rows += [(f"    version {number}: {readable(line)}",) for line in failed.splitlines()]
     return rows
 
 
 def source_section(source: Source, report: Facts) -> Section:
-    rows = [(f"{MARKS[line.status]} {line.number:5} {line.text}" + said(line, report),) for line in source.lines]
+    rows = [(f"{MARKS[line.status]} {line.number:5} {line.text}" + line_note(line, report),) for line in source.lines]
     return Section(
-        f"{source.function or 'line'} in {place(source.file)}   (+ in a graph, ! break, p in Python)",
+        f"{source.function or 'line'} in {base_name(source.file)}   (+ in a graph, ! break, p in Python)",
         rows=rows,
         styles=[STYLES[line.status] for line in source.lines],
     )
 
 
-def said(line: Any, report: Facts) -> str:
+def line_note(line: Any, report: Facts) -> str:
     kernels = {(g, *kernel) for g, k in line.nodes for kernel in report.graphs[g].nodes[k].kernels}
     if line.breaks:
         frame, k = line.breaks[0]
@@ -210,7 +210,7 @@ def stages(report: Facts) -> list[tuple[str, ...]]:
 # -- as plain text
 
 
-def plain(section: Section) -> Iterator[str]:
+def plain_lines(section: Section) -> Iterator[str]:
     yield section.title
     if not section.headers:
         yield from (row[0] for row in section.rows)

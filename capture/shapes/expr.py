@@ -295,7 +295,7 @@ def lift(e: ExprLike) -> Expr:
     return e if isinstance(e, Expr) else const(e)
 
 
-def plain(e: ExprLike) -> ExprLike:
+def int_if_const(e: ExprLike) -> ExprLike:
     """The same value, as an int where it is constant."""
     return e.value if isinstance(e, Expr) and e.is_const else e
 

@@ -23,7 +23,7 @@ DRAWN = (0, 1, 2, 3, 5, 8, 17, 64, 97, 100, 1000, 12345)  # above the least valu
 AWAY = (*DRAWN, *(-n for n in DRAWN))  # from the end of a range, or from 0
 
 
-def may_pay(e: Expr) -> bool:
+def is_worth_proving(e: Expr) -> bool:
     """Whether bounds may have missed a proof, and it is small enough to look for. Linear relations they decide."""
     if len(e.terms) > MOST_TERMS or len(e.free_atoms()) > MOST_VARIABLES:
         return False
@@ -33,7 +33,7 @@ def may_pay(e: Expr) -> bool:
 def proved(op: str, e: Expr, bounds: Bounds, facts: Sequence[Fact] = (), seen: Mapping | None = None) -> bool | None:
     """Whether `e op 0` (>=, ==, !=) holds for all integers within the bounds that meet the facts; `seen`: values that do."""
     facts = [(o, f) for o, f in facts if f.free_atoms() <= e.free_atoms()]
-    answer = drawn_answer(op, e, bounds, facts, seen)
+    answer = sampled_answer(op, e, bounds, facts, seen)
     if answer is None:
         return None
     if op == ">=":
@@ -46,11 +46,11 @@ def proved(op: str, e: Expr, bounds: Bounds, facts: Sequence[Fact] = (), seen: M
 # -- refutation by example
 
 
-def drawn_answer(op: str, e: Expr, bounds: Bounds, facts: Sequence[Fact], seen: Mapping | None = None) -> bool | None:
+def sampled_answer(op: str, e: Expr, bounds: Bounds, facts: Sequence[Fact], seen: Mapping | None = None) -> bool | None:
     """The answer for all drawn values; None where two of them differ, or none meets the facts."""
     found = None
     first = [seen] if seen and e.free_names() <= seen.keys() else []
-    for values in itertools.chain(first, _drawn(sorted(e.free_atoms(), key=lambda a: a.key), bounds)):
+    for values in itertools.chain(first, _samples(sorted(e.free_atoms(), key=lambda a: a.key), bounds)):
         try:
             if not all(meets(o, f.evaluate(values)) for o, f in facts):
                 continue
@@ -68,7 +68,7 @@ def meets(op: str, value: int) -> bool:
     return value >= 0 if op == ">=" else (value == 0) == (op == "==")
 
 
-def _drawn(atoms: Sequence[Atom], bounds: Bounds) -> Iterator[dict[str, int]]:
+def _samples(atoms: Sequence[Atom], bounds: Bounds) -> Iterator[dict[str, int]]:
     """Small ones, large ones and mixtures, each variable within its range."""
     choices = [_values(atom, bounds) for atom in atoms]
     for k in range(24):
@@ -108,7 +108,7 @@ def _nonnegative(e: Expr, bounds: Bounds, facts: Sequence[Fact]) -> bool:
     """By bounds, by a fact and bounds, or by sympy."""
     if bounds.nonnegative(e) or any(op == ">=" and bounds.nonnegative(e - fact) for op, fact in facts):
         return True
-    if not polynomial(e) or drawn_answer(">=", e, bounds, ()) is not True:
+    if not polynomial(e) or sampled_answer(">=", e, bounds, ()) is not True:
         return False
     from . import sympy_bridge
 

@@ -52,7 +52,7 @@ class Relation:
 
 
 @data
-class Guard:
+class ShapeGuard:
     """A relation that the compiled code relies on, the user's stack where it was asked, and why in words."""
 
     relation: Relation

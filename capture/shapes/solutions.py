@@ -71,21 +71,21 @@ class Solutions:
         return self.intervals == expected
 
 
-def taken(env: Any, name: str) -> Solutions | None:
+def accepted_values(env: Any, name: str) -> Solutions | None:
     """The values of a symbol that the guards of a capture let through, as far as they concern it and numbers."""
-    relations = [guard.relation for guard in concerning(env, name)]
-    facts = [relation.substitute(numbers(env, relation.free_names() - {name})).fact() for relation in relations]
+    relations = [guard.relation for guard in guards_on(env, name)]
+    facts = [relation.substitute(specialised_symbols(env, relation.free_names() - {name})).fact() for relation in relations]
     variable = E.var(name, env.symbols[name].kind).atom
     return solutions(variable, [(op, e) for op, e in facts if e.free_atoms() == {variable}])
 
 
-def concerning(env: Any, name: str) -> list:
+def guards_on(env: Any, name: str) -> list:
     """Guards that, of all symbols that are still open, only name this one."""
     names = {guard: guard.relation.free_names() for guard in env.guards}
-    return [g for g in env.guards if name in names[g] and len(numbers(env, names[g] - {name})) == len(names[g]) - 1]
+    return [g for g in env.guards if name in names[g] and len(specialised_symbols(env, names[g] - {name})) == len(names[g]) - 1]
 
 
-def numbers(env: Any, names: Iterable[str]) -> dict[str, int]:
+def specialised_symbols(env: Any, names: Iterable[str]) -> dict[str, int]:
     """Those that became a number."""
     found = {name: env.canonical(E.var(name, env.symbols[name].kind)) for name in names}
     return {name: e.value for name, e in found.items() if e.is_const}

@@ -21,7 +21,7 @@ from . import expr as E
 from .value_ranges import INF, Bounds
 from .expr import Expr, ExprLike
 from .float_ranges import finite, float_range
-from .relations import COMPARE, Guard, Relation, fits
+from .relations import COMPARE, ShapeGuard, Relation, fits
 
 OWN_CODE = "0 and 1 have code of their own"
 PROVING = 1.0  # seconds of one capture after which nothing more is proved
@@ -42,7 +42,7 @@ class ShapeEnv:
 
     def __init__(self, where: Callable[[], tuple] = tuple):
         self.symbols: dict[str, Symbol] = {}
-        self.guards: list[Guard] = []
+        self.guards: list[ShapeGuard] = []
         self.specialised_floats: dict[str, float] = {}
         self.float_guards: dict[FloatComparison, tuple] = {}  # comparison -> the user's stack
         self.where = where  # gives the user's stack
@@ -76,7 +76,7 @@ class ShapeEnv:
         self.places[source_name] = name
         symbol = E.var(name, self.symbols[name].kind)
         if hint > 1:
-            self.guards.append(Guard(Relation("<=", E.const(2), symbol), self.where(), f"{source_name}: {OWN_CODE}"))
+            self.guards.append(ShapeGuard(Relation("<=", E.const(2), symbol), self.where(), f"{source_name}: {OWN_CODE}"))
         return self.wrap(symbol)
 
     def limit(self, size: SymInt, low: int | None, high: int | None, reason: str) -> None:
@@ -85,7 +85,7 @@ class ShapeEnv:
             [] if high is None else [Relation("<=", size.expr, E.const(high))]
         ):
             if self.known(relation) is None:
-                self.guards.append(Guard(relation, self.where(), reason))
+                self.guards.append(ShapeGuard(relation, self.where(), reason))
                 self.learn(relation)
 
     def create_unbacked(self, source_name: str = "data", kind: str = "unbacked") -> SymInt | SymFloat:
@@ -132,7 +132,7 @@ class ShapeEnv:
 
     def wrap(self, e: ExprLike) -> SymInt | int:
         """A size with this value: an int where it is constant."""
-        e = E.plain(self.canonical(E.lift(e)))
+        e = E.int_if_const(self.canonical(E.lift(e)))
         return e if isinstance(e, int) else SymInt(self, e)
 
     def sym(self, name: str) -> SymInt | int:
@@ -222,7 +222,7 @@ class ShapeEnv:
             return self._settle(relation)
         answer = relation.evaluate(self.hints())
         held = relation if answer else relation.negated()
-        self.guards.append(Guard(held, self.where(), reason))
+        self.guards.append(ShapeGuard(held, self.where(), reason))
         self.learn(held)
         return answer
 
@@ -232,7 +232,7 @@ class ShapeEnv:
 
         op, e = relation.fact()
         e = self.canonical(e)
-        if not proofs.may_pay(e) or self.proving > PROVING or self._unproved.get((op, e)) == len(self._facts):
+        if not proofs.is_worth_proving(e) or self.proving > PROVING or self._unproved.get((op, e)) == len(self._facts):
             return None
         start = time.perf_counter()
         answer = proofs.proved(op, e, self._bounds, self._facts, self.hints())
@@ -431,7 +431,7 @@ def _expr(size: Any) -> Expr:
 
 def expr_of(size: Any) -> ExprLike:
     """The Expr of a SymInt; an int is itself."""
-    return E.plain(size.expr) if isinstance(size, SymInt) else size
+    return E.int_if_const(size.expr) if isinstance(size, SymInt) else size
 
 
 def hint_of(size: Any) -> Any:
@@ -845,7 +845,7 @@ def _at_most(least: Any, greatest: Any, low: Any, high: Any) -> bool | None:
     return True if greatest <= low else False if least > high else None
 
 
-def _same(least: Any, greatest: Any, low: Any, high: Any) -> bool | None:
+def _equal_in_ranges(least: Any, greatest: Any, low: Any, high: Any) -> bool | None:
     return False if greatest < low or least > high else None
 
 
@@ -853,10 +853,10 @@ def _same(least: Any, greatest: Any, low: Any, high: Any) -> bool | None:
 _ORDERED = {
     operator.lt: _below,
     operator.le: _at_most,
-    operator.eq: _same,
+    operator.eq: _equal_in_ranges,
     operator.gt: lambda a, b, c, d: _below(c, d, a, b),
     operator.ge: lambda a, b, c, d: _at_most(c, d, a, b),
-    operator.ne: lambda *ends: None if _same(*ends) is None else True,
+    operator.ne: lambda *ends: None if _equal_in_ranges(*ends) is None else True,
 }
 _COMPARISONS = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
 

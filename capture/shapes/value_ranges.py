@@ -30,7 +30,7 @@ from .expr import (
     is_const,
     lift,
     mod,
-    plain,
+    int_if_const,
     var,
     with_atoms,
 )
@@ -211,7 +211,7 @@ def simplify(e: ExprLike, bounds: Bounds | Mapping | None = None) -> ExprLike:
     if not isinstance(e, Expr):
         return e
     bounds = bounds if isinstance(bounds, Bounds) else Bounds(bounds)
-    return plain(_simplify(e, bounds))
+    return int_if_const(_simplify(e, bounds))
 
 
 def _simplify(e: Expr, bounds: Bounds) -> Expr:

@@ -93,11 +93,11 @@ def fits(handler: FunctionType, args: list, kwargs: dict, fn: Callable | None = 
     return least <= own + len(args) <= most
 
 
-def misused(name: Any) -> GraphBreak:
+def call_error(name: Any) -> GraphBreak:
     """A call that Python refuses, and has to tell the program so."""
     return unsupported("builtin", f"{getattr(name, '__name__', name)}() with arguments of other kinds or number")
 
 
-def given(*variables: Any) -> list:
+def given_arguments(*variables: Any) -> list:
     """Those of optional arguments, in order, that were given."""
     return [v for v in variables if v is not None]

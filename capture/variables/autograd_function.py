@@ -44,14 +44,14 @@ def _apply(tx: Any, cls: Variable, /, *given: Variable, **kwargs: Variable) -> V
         k for k, o in enumerate(outs) if isinstance(o, TensorVariable) and id(o.fake) not in silent and o.fake.dtype.category >= 2
     ]
     if not recorded:
-        outs = [apart(tx, o) if any(o is a for a in given) else o for o in outs]
+        outs = [unalias_argument(tx, o) if any(o is a for a in given) else o for o in outs]
         return TupleVariable(outs) if isinstance(out, TupleVariable) else outs[0]
     if not chosen:
         return out
-    return connected(tx, cls, ctx, given, inputs, outs, chosen, known, isinstance(out, TupleVariable))
+    return connect_results(tx, cls, ctx, given, inputs, outs, chosen, known, isinstance(out, TupleVariable))
 
 
-def apart(tx: Any, value: Variable) -> Any:
+def unalias_argument(tx: Any, value: Variable) -> Any:
     """What eager gives for an argument that comes back as it was, from a call that is not recorded."""
     return tx.fresh(tx.run(library.apart, value.fake)) if isinstance(value, TensorVariable) else value
 
@@ -79,12 +79,12 @@ def field(tx: Any, ctx: Variable, name: str) -> list:
     return tx.get_attr(ctx, name).unpack(tx)
 
 
-def connected(
+def connect_results(
     tx: Any, cls: Any, ctx: Any, given: tuple, inputs: list, outs: list, chosen: list, known: set, several: bool
 ) -> Any:
     """The results behind a node whose gradient is the traced backward."""
     # an argument that is a result has a history, which is none of the result's
-    results = tuple(apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake for k in chosen)
+    results = tuple(unalias_argument(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake for k in chosen)
     shared = [k for k in chosen if id(outs[k].fake._storage) in known]
     if shared and not tx.assumptions.aliases_unseen:
         raise unsupported("hidden alias", f"a result of {cls} shares memory with its argument")
@@ -116,7 +116,7 @@ def traced_backward(tx: Any, cls: Variable, ctx: Variable, given: tuple, outs: l
         grads = [gradient(tx, o, k in chosen, materialize) for k, o in enumerate(outs)]
         wanted = [("grad", k) for k in range(len(chosen))]
         found, once = backward(tx, cls, ctx, grads)
-        graph.set_output(tuple(tracer.argument(g) for g in checked(cls, given, found)))
+        graph.set_output(tuple(tracer.argument(g) for g in check_gradients(cls, given, found)))
         lifted = list(tracer.lifted.values())
         names = sorted(missing_symbols(graph))
         numbers = tuple(SymFloat(tx.env, ("var", n)) if tx.env.symbols[n].kind == "float" else tx.env.sym(n) for n in names)
@@ -161,7 +161,7 @@ def backward(tx: Any, cls: Variable, ctx: Variable, grads: list) -> tuple:
         raise unsupported("backward", f"{name} of {cls} raises: {error}") from error
 
 
-def checked(cls: Any, given: Any, found: Any) -> list:
+def check_gradients(cls: Any, given: Any, found: Any) -> list:
     """A gradient or None per tensor among the arguments; what eager refuses is left to it."""
     found = list(found.items) if isinstance(found, TupleVariable) else [found]
     found = [f.realize() for f in found]

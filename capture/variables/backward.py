@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...eager import autograd
-from ...eager.autograd.api import checked_edges, place, root_gradients
+from ...eager.autograd.api import checked_edges, gradient_edge, root_gradients
 from ...eager.autograd.engine import laid_out, run, targets
 from ...eager.op.op import OPS
 from ...eager.autograd_node import Node, edge_of, metas_of, raise_released
@@ -108,7 +108,7 @@ def check(tx: Any, outputs: tuple) -> list[Tensor]:
         raise unsupported("backward", "anomaly mode")
     if any(node.tag for node in tx.tracer.graph.nodes):
         raise unsupported("backward", "a checkpointed region is computed again by a backward outside of the frame")
-    places = [place(t) for t in outputs if isinstance(t, Tensor)]
+    places = [gradient_edge(t) for t in outputs if isinstance(t, Tensor)]
     nodes = history([target for target, _ in filter(None, places)])
     if any(isinstance(node, Node) and node.hooks is not None for node in nodes):
         raise unsupported("backward", "a tensor with hooks")
@@ -167,7 +167,7 @@ def accumulate(tx: Any, leaf: Tensor, grad: Tensor, seen: set, retain: bool, cre
     if isinstance(have, TensorVariable):
         made = tx.run(added, have.fake, grad, create)
     else:
-        made = tx.run(of_its_own, grad, leaf, seen, retain or create, create)
+        made = tx.run(unshared_gradient, grad, leaf, seen, retain or create, create)
     if not isinstance(have, TensorVariable) or made is not have.fake:
         seen.add(id(made._storage))
         tx.effects.store_attr(variable, "grad", tx.fresh(made))
@@ -178,7 +178,7 @@ def added(have: Tensor, grad: Tensor, create: bool) -> Tensor:
         return OPS["add"](have, grad) if create else OPS["add"].inplace(have, grad)
 
 
-def of_its_own(grad: Tensor, leaf: Tensor, seen: set, kept: bool, create: bool) -> Tensor:
+def unshared_gradient(grad: Tensor, leaf: Tensor, seen: set, kept: bool, create: bool) -> Tensor:
     """In the leaf's memory order; a copy where somebody else may see the memory."""
     with recording(create):
         if grad._strides != leaf._strides:
@@ -200,7 +200,7 @@ def refuse_escaped(tx: Any, outputs: list) -> None:
                 raise tx.assumptions.without("leaves_unseen")
 
 
-def settled(tx: Any, outputs: list) -> tuple[list, list[int]]:
+def free_used_history(tx: Any, outputs: list) -> tuple[list, list[int]]:
     """(what the graph returns, numbers of the outputs whose history was used up). Where no other output has a history,
     nothing in the graph is recorded any more."""
     tracer = tx.tracer
@@ -225,7 +225,7 @@ def unrecorded(t: Tensor) -> Tensor:
         return OPS["alias"](t)
 
 
-class Spent:
+class FreedGraph:
     """A compiled graph whose results in `numbers` have a history that its own backward has used up; it led to `leaves`,
     numbers of inputs."""
 
@@ -235,13 +235,13 @@ class Spent:
     def __call__(self, *inputs: Any) -> Any:
         results = self.compiled(*inputs)
         shown = [results[k] for k in self.numbers]
-        node = SpentNode([inputs[k] for k in self.leaves], shown)
+        node = FreedNode([inputs[k] for k in self.leaves], shown)
         for k, t in enumerate(shown):
             t._grad_fn, t._output_nr, t._requires_grad = node, k, False
         return results
 
 
-class SpentNode(Node):
+class FreedNode(Node):
     """The history of what a captured backward has gone through: a second one raises."""
 
     def __init__(self, leaves: list[Tensor], outputs: list[Tensor]):
@@ -258,10 +258,10 @@ class SpentNode(Node):
         raise_released()
 
 
-def with_spent(tx: Any, compiled: Any, numbers: list[int], inputs: list) -> Any:
+def with_freed_history(tx: Any, compiled: Any, numbers: list[int], inputs: list) -> Any:
     """The compiled graph; its used-up results get their history back."""
     if not numbers:
         return compiled
     places = {id(node): k for k, (node, _, _) in enumerate(inputs)}
     nodes = [tx.tracer.root_nodes[i][1] for i in tx.tracer.differentiated if i in tx.tracer.root_nodes]
-    return Spent(compiled, numbers, [places[id(n)] for n in nodes if id(n) in places])
+    return FreedGraph(compiled, numbers, [places[id(n)] for n in nodes if id(n) in places])

@@ -130,7 +130,7 @@ class Variable:
         raise unsupported("resume", f"{self} cannot be rebuilt outside of the graph")
 
 
-class Lazy(Variable):
+class LazyVariable(Variable):
     """A value of the real world that was moved around but not looked at: no guard yet."""
 
     source: Source

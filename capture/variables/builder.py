@@ -29,7 +29,7 @@ from .. import state
 from ..breaks import unsupported
 from ..guards.source import Attr, Pinned, Source, item
 from ..graph.graph_tracer import LARGEST_SYMBOL
-from .base import Lazy, OpaqueVariable, Variable
+from .base import LazyVariable, OpaqueVariable, Variable
 from .builtins import HANDLERS, BuiltinVariable
 from .lru_cache import Cached, CachedFunctionVariable
 from .constant import ConstantVariable, FloatVariable, OutsideText, PlainMethod, SymVariable
@@ -173,13 +173,13 @@ def _tuple(tx: Any, value: Any, source: Source) -> Variable:
         return _unknown(tx, value, source)
     items = list(tuple.__iter__(value))  # (a named tuple's class may say otherwise)
     if isinstance(source, Pinned):  # neither its length nor its members can change
-        parts = [Lazy(tx, v, Pinned(v, f"{source.label}[{i}]")) for i, v in enumerate(items)]
+        parts = [LazyVariable(tx, v, Pinned(v, f"{source.label}[{i}]")) for i, v in enumerate(items)]
         return TupleVariable(parts, source, cls=type(value))
     tx.guard(source, "type_is", type(value))
     if type(value) is tuple:
         tx.watch.relies(source, source.name(), len(items), grows=True)
     tx.guard(source, "len", len(items))
-    return TupleVariable([Lazy(tx, v, item(source, i)) for i, v in enumerate(items)], source, cls=type(value))
+    return TupleVariable([LazyVariable(tx, v, item(source, i)) for i, v in enumerate(items)], source, cls=type(value))
 
 
 def _list(tx: Any, value: Any, source: Source) -> Variable:

@@ -2,7 +2,8 @@
 
 `HANDLERS` maps a builtin to a handler with the builtin's parameters behind `tx`, None standing for those that were not given; a
 handler that cannot decide from variables runs the real builtin on plain values. Everything else that is written in C is a graph
-break, and so is a call that does not bind (`arguments.py`); of the kinds of its arguments a handler says so itself (`misused`).
+break, and so is a call that does not bind (`arguments.py`); of the kinds of its arguments a handler says so itself
+(`call_error`).
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from .. import state
 from ..breaks import unsupported
 from ..shapes.symbolic_shapes import SymFloat, SymInt, always_finite, float_op
 from ..guards.source import Pinned
-from .arguments import given, misused
+from .arguments import given_arguments, call_error
 from .base import Variable
-from .constant import answered, HEAP_TYPE, ConstantVariable, SymVariable
+from .constant import special_method_result, HEAP_TYPE, ConstantVariable, SymVariable
 from .dicts import DictVariable
 from .functions import BoundMethodVariable, PartialVariable
 from .object_id import IdentityVariable
@@ -148,15 +149,15 @@ def classes_of(variable: Variable) -> Any:
     return tuple(plain.__args__) if isinstance(plain, types.UnionType) else (plain,)
 
 
-def asked(question: Callable, value: Any, wanted: tuple) -> bool:
+def check_instance(question: Callable, value: Any, wanted: tuple) -> bool:
     """What isinstance or issubclass says, of what it takes."""
     try:
         return question(value, wanted)
     except TypeError as error:
-        raise misused(question) from error
+        raise call_error(question) from error
 
 
-class AbstractAnswers:
+class InstanceCheckGuard:
     """Guard: abstract base classes, which may register classes at any time, still say the same about these."""
 
     def __init__(self):
@@ -174,10 +175,10 @@ class AbstractAnswers:
 
 def subclass(tx: Any, cls: Any, wanted: tuple) -> bool:
     """issubclass(), guarded where the answer may change."""
-    answer = asked(issubclass, cls, wanted)
+    answer = check_instance(issubclass, cls, wanted)
     if any(isinstance(w, abc.ABCMeta) for w in (wanted if isinstance(wanted, tuple) else (wanted,))):
         if tx.abstract_answers is None:
-            tx.abstract_answers = AbstractAnswers()
+            tx.abstract_answers = InstanceCheckGuard()
             tx.guard(Pinned(abc.ABC, "abc.ABC"), "predicate", tx.abstract_answers)
         tx.abstract_answers.answers[cls, wanted] = answer
     return answer
@@ -202,7 +203,7 @@ def _isinstance(tx: Any, value: Any, wanted: Any, /) -> Any:
     wanted = classes_of(wanted)
     if isinstance(value, (ConstantVariable, TensorVariable)) and any(type(c) is not type for c in wanted):
         probe = value.value if isinstance(value, ConstantVariable) else value.real if value.real is not None else value.fake
-        return tx.constant(asked(isinstance, probe, wanted))
+        return tx.constant(check_instance(isinstance, probe, wanted))
     return tx.constant(subclass(tx, value.python_type(), wanted))
 
 
@@ -266,7 +267,7 @@ def _super(tx: Any, cls: Variable | None = None, owner: Variable | None = None, 
     if cls is None:
         return tx.frame.zero_argument_super()
     if owner is None or not isinstance(cls.plain(), type):
-        raise misused(super)
+        raise call_error(super)
     return SuperVariable(cls.plain(), owner)
 
 
@@ -290,7 +291,7 @@ def _object(tx: Any, /, *args: Variable, **kwargs: Variable) -> Variable:
 def _object_new(tx: Any, cls: Variable, /, *args: Variable, **kwargs: Variable) -> Variable:
     cls = cls.plain()
     if not isinstance(cls, type):
-        raise misused("__new__")
+        raise call_error("__new__")
     if cls.__new__ is object.__new__ and (args or kwargs) and cls.__init__ is object.__init__:
         tx.raise_error(TypeError, f"{cls.__name__}() takes no arguments")
     if not cls.__flags__ & HEAP_TYPE or issubclass(cls, NOT_OBJECTS):
@@ -301,7 +302,7 @@ def _object_new(tx: Any, cls: Variable, /, *args: Variable, **kwargs: Variable) 
 @handles(Module.__new__)
 def _module_new(tx: Any, cls: Variable, /, *args: Variable, **kwargs: Variable) -> Variable:
     if not isinstance(cls.plain(), type):
-        raise misused("__new__")
+        raise call_error("__new__")
     return tx.object_variable(cls.plain())
 
 
@@ -324,14 +325,14 @@ def _int(tx: Any, value: Variable | None = None, /, base: Variable | None = None
         return value
     if base is None and isinstance(value, SymVariable) and value.python_type() is float:
         return tx.fresh(tx.run(math.trunc, value.value))
-    return number(tx, int, given(value), {} if base is None else {"base": base}, "__int__")
+    return number(tx, int, given_arguments(value), {} if base is None else {"base": base}, "__int__")
 
 
 @handles(float)
 def _float(tx: Any, value: Variable | None = None, /) -> Variable:
     if isinstance(value, SymVariable) and hasattr(value.value, "as_float"):
         return tx.fresh(value.value.as_float())
-    return number(tx, float, given(value), {}, "__float__")
+    return number(tx, float, given_arguments(value), {}, "__float__")
 
 
 @handles(complex)
@@ -353,7 +354,7 @@ def number(tx: Any, cls: type, args: list, kwargs: dict, special: str) -> Variab
     if args and isinstance(args[0], TensorVariable):
         return number_of_tensor(tx, cls, args[0])
     if args and isinstance(args[0], UserObjectVariable):
-        return answered(tx, cls, args[0].cls, special, args[0].call_special(tx, special))
+        return special_method_result(tx, cls, args[0].cls, special, args[0].call_special(tx, special))
     return tx.fresh(tx.run_variables(cls, args, kwargs))
 
 
@@ -402,7 +403,7 @@ def runs(fn: Callable) -> Callable:
     return lambda tx, /, *args, **kwargs: tx.fresh(tx.run_variables(fn, args, kwargs))
 
 
-def keeps(fn: Callable, number: Variable) -> bool:
+def keeps_symbolic(fn: Callable, number: Variable) -> bool:
     """Whether a symbolic number stays one under this function."""
     return fn in ((abs, round, pow, divmod) if number.python_type() is int else (abs, pow))
 
@@ -414,7 +415,7 @@ def _numeric(fn: Callable) -> Callable:
         if args and isinstance(args[0], UserObjectVariable):
             return args[0].call_special(tx, special, *args[1:])
         modular = len(args) == 3  # pow(): Python asks its first argument alone
-        settled = [a.settled(tx) if isinstance(a, SymVariable) and (modular or not keeps(fn, a)) else a for a in args]
+        settled = [a.specialise(tx) if isinstance(a, SymVariable) and (modular or not keeps_symbolic(fn, a)) else a for a in args]
         return tx.fresh(tx.run_variables(fn, settled, kwargs))
 
     return handler
@@ -492,7 +493,7 @@ def _tuple(tx: Any, members: Variable | None = None, /) -> TupleVariable:
 def _tuple_new(tx: Any, cls: Variable, members: Variable | None = None, /) -> TupleVariable:
     cls = cls.plain()
     if not isinstance(cls, type):
-        raise misused("__new__")
+        raise call_error("__new__")
     if cls is not tuple and not hasattr(cls, "_fields"):
         raise unsupported("call", f"tuple.__new__({cls.__name__})")
     return TupleVariable(tx.unpack(members) if members is not None else [], cls=cls)
@@ -551,13 +552,13 @@ def _slice(tx: Any, first: Variable, stop: Variable | None = None, step: Variabl
 
 @handles(range)
 def _range(tx: Any, first: Variable, stop: Variable | None = None, step: Variable | None = None, /) -> Variable:
-    return tx.constant(tx.run(range, *(tx.index(a) for a in given(first, stop, step))))
+    return tx.constant(tx.run(range, *(tx.index(a) for a in given_arguments(first, stop, step))))
 
 
 @handles(next)
 def _next(tx: Any, iterator: Any, default: Any = None, /) -> Any:
     if not hasattr(iterator, "next"):
-        raise misused(next)
+        raise call_error(next)
     if default is None:
         return tx.next_or_raise(iterator)
     value = iterator.next(tx)
@@ -577,7 +578,7 @@ def _enumerate(tx: Any, iterable: Variable, start: Variable | None = None) -> En
 @handles(map)
 def _map(tx: Any, function: Variable, /, *iterables: Variable) -> MapIterator:
     if not iterables:
-        raise misused(map)
+        raise call_error(map)
     return MapIterator(tx, function, iterables)
 
 
@@ -772,7 +773,7 @@ def _of_symbolic_number(fn: Callable, allowed: Callable) -> Callable:
         symbolic = isinstance(value, (SymInt, SymFloat))
         if symbolic and (always_finite(fn.__name__, value) or tx.run(lambda: bool(allowed(value)))):
             return tx.fresh(float_op(value.env, fn.__name__, value))
-        return tx.fresh(tx.run_variables(fn, given(number, base)))
+        return tx.fresh(tx.run_variables(fn, given_arguments(number, base)))
 
     return handler
 
@@ -868,7 +869,7 @@ def nothing_is_handled(_: Any) -> bool:
 @handles(sys.intern)
 def _intern(tx: Any, text: Any, /) -> Any:
     if text.python_type() is not str:
-        raise misused(sys.intern)
+        raise call_error(sys.intern)
     return text
 
 

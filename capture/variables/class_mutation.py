@@ -25,18 +25,18 @@ VALUES = (ConstantVariable, SymVariable, TensorVariable, ListVariable, DictVaria
 BUILTIN_LAYOUTS = (tuple, list, dict, set, frozenset, str, bytes, int, float, complex, BaseException, type, enum.Enum, Tensor)
 
 
-class Written:
+class ClassStore:
     """What a class holds under a name since the trace stored it there; stands where the class's raw attribute would."""
 
     def __init__(self, variable: Variable):
         self.variable = variable
 
 
-class ClassEdits:
+class ClassMutations:
     """The stores of one trace: class -> name -> Written, and the one variable per class that they are told of."""
 
     def __init__(self):
-        self.tables: dict[type, dict[str, Written]] = {}
+        self.tables: dict[type, dict[str, ClassStore]] = {}
         self.owners: dict[type, Variable] = {}
 
     def held(self, base: type, name: str) -> tuple | None:
@@ -61,7 +61,7 @@ def store(tx: Any, variable: Any, name: str, value: Variable, lookup: Any) -> No
     if not (may_change(tx, cls, lookup) and is_plain(name, value) and (found is None or not is_descriptor(found[1]))):
         raise unsupported("mutation", f"storing attribute {name!r} of {variable}")
     owner = tx.class_edits.owners.setdefault(cls, type(variable)(cls, Pinned(cls, cls.__qualname__)))
-    tx.class_edits.tables.setdefault(cls, {})[name] = Written(value)
+    tx.class_edits.tables.setdefault(cls, {})[name] = ClassStore(value)
     tx.effects.store_attr(owner, name, value)
 
 

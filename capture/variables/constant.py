@@ -156,15 +156,15 @@ class ConstantVariable(PlainVariable):
         if name == "join" and args:
             args = [tx.tuple(tx.unpack(args[0]))]
             if is_open(args[0]) and all(part.python_type() is str for part in args[0].items):
-                return joined_by(self, args[0].items)
+                return join_with_separator(self, args[0].items)
         method = tx.run(getattr, self.value, name)
-        return tx.fresh(tx.run_variables(tx.on_settled(method), args, kwargs, what=f"str.{name}"))
+        return tx.fresh(tx.run_variables(tx.on_specialised(method), args, kwargs, what=f"str.{name}"))
 
     def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         """`%` of a string shows numbers, which must be known."""
         if op is operator.mod and isinstance(self.value, str) and not reflected:
             made = tx.written(operator.mod, [self, other])
-            return made or tx.fresh(tx.run_variables(tx.on_settled(operator.mod), [self, other], what="formatting"))
+            return made or tx.fresh(tx.run_variables(tx.on_specialised(operator.mod), [self, other], what="formatting"))
         return None
 
     def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
@@ -242,16 +242,16 @@ def is_open(variable: Any) -> bool:
     return isinstance(variable, TextVariable) or is_open_text(variable)
 
 
-def sample(variable: Any) -> Any:
+def sample_value(variable: Any) -> Any:
     """A value that it may have."""
     if isinstance(variable, SymVariable):
         number = variable.value.hint
         return variable.python_type()(1) if number is None else number
     if isinstance(variable, TextVariable):
-        return variable.fn(*map(sample, variable.args), **{k: sample(v) for k, v in variable.kwargs.items()})
+        return variable.fn(*map(sample_value, variable.args), **{k: sample_value(v) for k, v in variable.kwargs.items()})
     if isinstance(variable, OutsideText):
         return variable.seen
-    return variable.plain() if variable.is_constant() else tuple(sample(part.realize()) for part in variable.items)
+    return variable.plain() if variable.is_constant() else tuple(sample_value(part.realize()) for part in variable.items)
 
 
 def concatenated(op: Callable, other: Variable, text: Any, reflected: bool) -> Variable | None:
@@ -267,7 +267,7 @@ def join_texts(texts: Any) -> Variable:
     return TextVariable(join, parts)
 
 
-def joined_by(separator: Any, texts: Any) -> Variable:
+def join_with_separator(separator: Any, texts: Any) -> Variable:
     between = [part for text in texts for part in (separator, text)]
     return join_texts(between[1:])
 
@@ -294,9 +294,9 @@ class TextVariable(Variable):
         return str
 
     def plain(self) -> str:
-        return self.fn(*map(settled_value, self.args), **{k: settled_value(v) for k, v in self.kwargs.items()})
+        return self.fn(*map(specialised_value, self.args), **{k: specialised_value(v) for k, v in self.kwargs.items()})
 
-    def settled(self, tx: Any) -> ConstantVariable:
+    def specialise(self, tx: Any) -> ConstantVariable:
         return ConstantVariable(tx.run(self.plain))
 
     def key(self) -> str:
@@ -305,25 +305,25 @@ class TextVariable(Variable):
     def truth(self, tx: Any) -> bool:
         if self.fn is join and any(part.is_constant() and not is_open_text(part) and part.plain() for part in self.args):
             return True
-        return self.settled(tx).truth(tx)
+        return self.specialise(tx).truth(tx)
 
     def get_attr(self, tx: Any, name: str) -> Variable:
-        return PlainMethod(self, name) if name in METHODS else self.settled(tx).get_attr(tx, name)
+        return PlainMethod(self, name) if name in METHODS else self.specialise(tx).get_attr(tx, name)
 
     def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
-        return self.settled(tx).call_method(tx, name, args, kwargs)
+        return self.specialise(tx).call_method(tx, name, args, kwargs)
 
     def get_item(self, tx: Any, key: Variable) -> Variable:
-        return self.settled(tx).get_item(tx, key)
+        return self.specialise(tx).get_item(tx, key)
 
     def contains(self, tx: Any, member: Variable) -> bool:
-        return self.settled(tx).contains(tx, member)
+        return self.specialise(tx).contains(tx, member)
 
     def iterate(self, tx: Any) -> Any:
-        return self.settled(tx).iterate(tx)
+        return self.specialise(tx).iterate(tx)
 
     def length(self, tx: Any) -> Variable:
-        return self.settled(tx).length(tx)
+        return self.specialise(tx).length(tx)
 
     def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         made = concatenated(op, other, self, reflected)
@@ -333,7 +333,7 @@ class TextVariable(Variable):
             told = self.compared(other)
             if told is not None:
                 return tx.constant(told == (op is operator.eq))
-        mine = self.settled(tx)
+        mine = self.specialise(tx)
         return tx.binary(op, *((other, mine) if reflected else (mine, other)))
 
     def pattern(self) -> str:
@@ -352,7 +352,7 @@ class TextVariable(Variable):
     def compared(self, other: Variable) -> bool | None:
         """Whether it says the same as another text, if that is certain."""
         if isinstance(other, TextVariable):
-            return True if same_making(self, other) else None
+            return True if same_expression(self, other) else None
         if not other.is_constant() or is_open_text(other) or type(other.plain()) is not str:
             return None if other.python_type() is str else False
         return None if re.fullmatch(self.pattern(), other.plain(), re.DOTALL) else False
@@ -371,18 +371,18 @@ def rely_on(number: Any) -> None:
         env.relies(None, f"the number {number.value}", hint)
 
 
-def settled_value(variable: Any) -> Any:
+def specialised_value(variable: Any) -> Any:
     if isinstance(variable, SymVariable):
         rely_on(variable)
         return variable.python_type()(variable.value)
     return (
         variable.plain()
         if not is_open(variable) or isinstance(variable, (TextVariable, OutsideText))
-        else tuple(settled_value(part.realize()) for part in variable.items)
+        else tuple(specialised_value(part.realize()) for part in variable.items)
     )
 
 
-def same_making(a: Any, b: Any) -> bool:
+def same_expression(a: Any, b: Any) -> bool:
     """Whether two numbers or texts are the same whatever the numbers in them are."""
     if a is b:
         return True
@@ -391,8 +391,8 @@ def same_making(a: Any, b: Any) -> bool:
             a.fn is b.fn
             and len(a.args) == len(b.args)
             and a.kwargs.keys() == b.kwargs.keys()
-            and all(map(same_making, a.args, b.args))
-            and all(same_making(a.kwargs[k], b.kwargs[k]) for k in a.kwargs)
+            and all(map(same_expression, a.args, b.args))
+            and all(same_expression(a.kwargs[k], b.kwargs[k]) for k in a.kwargs)
         )
     if isinstance(a, SymVariable) and isinstance(b, SymVariable):
         kind = a.python_type() if type(a.value) is type(b.value) else None
@@ -454,14 +454,14 @@ SETTLING = (operator.and_, operator.or_, operator.xor, operator.iand, operator.i
 KINDS = {len: int, int: int, float: float, complex: complex, operator.index: int, bool: bool}
 
 
-def answered(tx: Any, ask: Callable, cls: type, special: str, said: Variable) -> Variable:
+def special_method_result(tx: Any, ask: Callable, cls: type, special: str, said: Variable) -> Variable:
     """What `ask` (len, bool, int, ...) makes of what a special method of `cls` that is written in Python said: the number, if
     it is of the kind that Python wants, or Python's error. A symbolic number of the kind stays symbolic."""
     said = said.realize()
     if isinstance(said, SymVariable):
         if said.python_type() is KINDS[ask] and not (ask is len and tx.truth(tx.binary(operator.lt, said, tx.constant(0)))):
             return said
-        said = said.settled(tx)
+        said = said.specialise(tx)
     if not said.is_constant() and ask is len:
         said = tx.constant(tx.index(said))
     if not said.is_constant() and ask is bool:
@@ -483,23 +483,23 @@ class SymVariable(PlainVariable):
         rely_on(self)
         return self.python_type()(self.value)
 
-    def settled(self, tx: Any) -> ConstantVariable:
+    def specialise(self, tx: Any) -> ConstantVariable:
         """The number it is now, guarded to be that."""
         return ConstantVariable(tx.run(self.python_type(), self.value))
 
     def get_attr(self, tx: Any, name: str) -> Variable:
         if name == "__class__":
             return tx.wrap_type(self.python_type())
-        return super().get_attr(tx, name) if hasattr(type(self.value), name) else self.settled(tx).get_attr(tx, name)
+        return super().get_attr(tx, name) if hasattr(type(self.value), name) else self.specialise(tx).get_attr(tx, name)
 
     def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Variable:
         known = hasattr(type(self.value), name) and name != "__format__"
-        return (super() if known else self.settled(tx)).call_method(tx, name, args, kwargs)
+        return (super() if known else self.specialise(tx)).call_method(tx, name, args, kwargs)
 
     def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         if op not in SETTLING and not (op in (operator.pow, operator.ipow) and hasattr(other, "fake")):
             return None
-        number = self.settled(tx)
+        number = self.specialise(tx)
         return tx.binary(op, *((other, number) if reflected else (number, other)))
 
     def describe(self) -> str:

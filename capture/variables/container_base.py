@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..breaks import unsupported
-from .arguments import fits, misused
+from .arguments import fits, call_error
 from .base import Variable
 from .constant import PlainMethod
 
@@ -33,7 +33,7 @@ class ContainerVariable(Variable):
         if method is None:
             raise unsupported("builtin", f"method {self.python_type().__name__}.{name}")
         if not fits(method.__func__, args, kwargs, own=2):
-            raise misused(f"{self.python_type().__name__}.{name}")
+            raise call_error(f"{self.python_type().__name__}.{name}")
         return method(tx, *args, **kwargs)
 
     def changed(self, tx: Any) -> None:

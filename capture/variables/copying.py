@@ -14,7 +14,7 @@ from .constant import ConstantVariable, SymVariable
 from .dicts import DictVariable
 from .functions import UserFunctionVariable
 from .python_module import NamespaceVariable
-from .objects import ClassVariable, UserObjectVariable, defined, lookup
+from .objects import ClassVariable, UserObjectVariable, lookup_defined, lookup
 from .sequences import ListVariable, SliceVariable, TupleVariable
 from .sets import SetVariable
 from .tensor import TensorVariable
@@ -118,7 +118,7 @@ def copied_object(tx: Any, value: Any, part: Any, memo: Any = None) -> Any:
         and not isinstance(value, TensorVariable)
         and all((found := lookup(value.cls, name)) is None or found[0] is object for name in HOOKS)
     )
-    if not plain or defined(value.cls, "__new__")[0] is not object or getattr(value.cls, "__slots__", None) is not None:
+    if not plain or lookup_defined(value.cls, "__new__")[0] is not object or getattr(value.cls, "__slots__", None) is not None:
         raise unsupported("builtin", f"copying {value}")
     made = tx.object_variable(value.cls)
     if memo is not None:

@@ -135,7 +135,7 @@ class AutocastVariable(ManagerVariable):
         """It was entered before this frame: what it restores is guarded."""
         if self.source is None or not self.value._previous:
             raise unsupported("context-manager", f"{self} is left without having been entered last")
-        tx.guard(self.source, "predicate", Restores(self.value._previous[-1]))
+        tx.guard(self.source, "predicate", ManagerStateGuard(self.value._previous[-1]))
 
     def reconstruct(self, gen: Any) -> None:
         gen.load_call(self.cls, self.arguments, self.named)
@@ -175,7 +175,7 @@ class RegionVariable(ManagerVariable):
         gen.load_call(self.cls.entered if self.entered else self.cls, self.arguments, self.named)
 
 
-class Restores:
+class ManagerStateGuard:
     """Guard: leaving the manager brings these settings back."""
 
     def __init__(self, previous: Any):

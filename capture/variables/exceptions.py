@@ -61,13 +61,13 @@ class ExceptionVariable(Variable):
         if name == "__class__":
             return tx.wrap_type(self.cls)
         if name == "with_traceback":
-            return ReturnsItself(self)
+            return ConstantMethod(self)
         if name == "add_note":
-            return AddsNote(self)
+            return AddNoteMethod(self)
         if name == "__notes__" and self.notes is not None:
             return self.notes
         if name in ("__str__", "__repr__"):
-            return Shows(self, str if name == "__str__" else repr)
+            return ExceptionTextMethod(self, str if name == "__str__" else repr)
         found = tx.class_attribute(self.cls, name)
         if found is None:
             return tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
@@ -150,7 +150,7 @@ class SizedExceptionVariable(ExceptionVariable):
         return self.cls.__name__
 
 
-class AddsNote(Variable):
+class AddNoteMethod(Variable):
     """`exception.add_note`."""
 
     def __init__(self, owner: Any):
@@ -163,7 +163,7 @@ class AddsNote(Variable):
         return self.owner.notes.method_append(tx, *args, **kwargs)
 
 
-class Shows(Variable):
+class ExceptionTextMethod(Variable):
     """`exception.__str__` or `__repr__`, as BaseException has them."""
 
     def __init__(self, owner: Any, form: Any):
@@ -191,7 +191,7 @@ class TracebackVariable(Variable):
         raise self.raised.made_by_python("a traceback is kept")
 
 
-class ReturnsItself(Variable):
+class ConstantMethod(Variable):
     def __init__(self, value: Any):
         super().__init__()
         self.value = value

@@ -16,7 +16,7 @@ from typing import Any
 from ..breaks import unsupported
 from ..guards.source import Attr, Contents, DictAttr, Source, item
 from ..state import is_allowed_in_graph
-from .base import Lazy, NotPlain, Variable
+from .base import LazyVariable, NotPlain, Variable
 from .constant import ConstantVariable
 from .dicts import DictVariable
 from .sequences import TupleVariable
@@ -58,7 +58,7 @@ class CellVariable(Variable):
                 content = self.real.cell_contents
             except ValueError:
                 return None
-            self.value = Lazy(tx, content, Contents(self.known_source))
+            self.value = LazyVariable(tx, content, Contents(self.known_source))
         return self.value.realize() if self.value is not None else None
 
     def set(self, tx: Any, value: Any) -> None:
@@ -163,20 +163,20 @@ class UserFunctionVariable(Variable):
     def dispatched(self, tx: Any, cls: type) -> Variable:
         """`dispatch` of a single-dispatch function, which keeps its answers in a cache of weak references: asked now, guarded."""
         found = tx.run_outside(self.fn, cls)
-        tx.guard(tx.pinned(self.fn, self.name), "predicate", Dispatches(cls, found))
+        tx.guard(tx.pinned(self.fn, self.name), "predicate", SingleDispatchGuard(cls, found))
         return tx.wrap_pinned(found, found.__name__)
 
     def default_values(self, tx: Any) -> list:
         """Variables of the positional defaults."""
         if self.fn is not None and not self.defaults and self.fn.__defaults__:
             base = Attr(self.known_source, "__defaults__")
-            self.defaults = [Lazy(tx, v, item(base, i)) for i, v in enumerate(self.fn.__defaults__)]
+            self.defaults = [LazyVariable(tx, v, item(base, i)) for i, v in enumerate(self.fn.__defaults__)]
         return self.defaults
 
     def keyword_defaults(self, tx: Any) -> dict:
         if self.fn is not None and not self.kwdefaults and self.fn.__kwdefaults__:
             base = Attr(self.known_source, "__kwdefaults__")
-            self.kwdefaults = {k: Lazy(tx, v, item(base, k)) for k, v in self.fn.__kwdefaults__.items()}
+            self.kwdefaults = {k: LazyVariable(tx, v, item(base, k)) for k, v in self.fn.__kwdefaults__.items()}
         return self.kwdefaults
 
     def cells(self, tx: Any) -> list:
@@ -460,7 +460,7 @@ class BoundMethodVariable(Variable):
 DISPATCH = functools.singledispatch(lambda value: None).dispatch.__code__
 
 
-class Dispatches:
+class SingleDispatchGuard:
     """Guard: a single-dispatch function has this implementation for a class."""
 
     def __init__(self, cls: type, found: Callable):

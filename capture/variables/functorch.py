@@ -11,7 +11,7 @@ from typing import Any
 
 from ...eager.autograd.api import ones_like
 from ...eager.autograd.functional import jacobian_of
-from ...eager.func.derivatives import own, settled
+from ...eager.func.derivatives import own_input, detach_results
 from ...eager.func.vmap import batch_size, draw_again, draws_now, example, has_drawn, joined
 from ..breaks import unsupported
 from ..guards.source import Pinned
@@ -23,13 +23,13 @@ from .tensor import TensorVariable
 MOST_ROWS = 64
 
 
-HANDLERS.update({fn: runs(fn) for fn in (ones_like, settled, example, joined)})
+HANDLERS.update({fn: runs(fn) for fn in (ones_like, detach_results, example, joined)})
 
 
-@handles(own)
-def _own(tx: Any, given: Variable, /) -> Variable:
+@handles(own_input)
+def _own_input(tx: Any, given: Variable, /) -> Variable:
     """The caller's tensor as an input of the transform's own: a view where it has a history, else a new leaf."""
-    return tx.fresh(tx.run(own, given.fake)) if isinstance(given, TensorVariable) else given
+    return tx.fresh(tx.run(own_input, given.fake)) if isinstance(given, TensorVariable) else given
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from collections import deque
 from typing import Any
 
 from ..breaks import unsupported
-from ..guards.source import Given, Source
-from .base import Lazy, Variable
+from ..guards.source import IteratorItem, Source
+from .base import LazyVariable, Variable
 
 
 class IteratorVariable(Variable):
@@ -72,7 +72,7 @@ class ListIterator(IteratorVariable):
         gen.load(self.owner)
         gen.wrap_call(iter)
         if self.index and self.owner.cls is deque:
-            gen.wrap_call(advanced, gen.constant(self.index))
+            gen.wrap_call(skip_members, gen.constant(self.index))
         elif self.index:
             gen.emit.copy(1)
             gen.emit.load_attr("__setstate__")
@@ -82,7 +82,7 @@ class ListIterator(IteratorVariable):
             gen.emit.pop()
 
 
-def advanced(steps: int, iterator: Any) -> Any:
+def skip_members(steps: int, iterator: Any) -> Any:
     """The iterator behind its first members."""
     for _ in range(steps):
         next(iterator, None)
@@ -406,7 +406,7 @@ class ArrangedIterator(IteratorVariable):
     def reconstruct(self, gen: Any) -> None:
         gen.load_call(self.cls, self.args, self.named)
         if self.given:
-            gen.wrap_call(advanced, gen.constant(self.given))
+            gen.wrap_call(skip_members, gen.constant(self.given))
 
 
 class TeeIterator(IteratorVariable):
@@ -476,7 +476,7 @@ def tees(inner: Any, count: Any) -> list:
 
 def tees_again(inner: Any, values: Any, places: Any) -> tuple:
     made = itertools.tee(itertools.chain(values, inner), len(places))
-    return tuple(advanced(steps, tee) for steps, tee in zip(places, made))
+    return tuple(skip_members(steps, tee) for steps, tee in zip(places, made))
 
 
 MOST_KNOWN = 64  # members of an iterator from outside that are guarded one by one
@@ -489,9 +489,9 @@ def rest_of(iterator: Any) -> tuple:
     return tuple(given[0])[place[0] if place else 0 :] if given else ()
 
 
-def moved_on(iterator: Any, steps: int, ended: bool) -> None:
+def advance_iterator(iterator: Any, steps: int, ended: bool) -> None:
     """What a trace took of an iterator is gone from the real one."""
-    advanced(steps + ended, iterator)
+    skip_members(steps + ended, iterator)
 
 
 class OutsideIterator(IteratorVariable):
@@ -504,17 +504,17 @@ class OutsideIterator(IteratorVariable):
     def __init__(self, value: Any, source: Source):
         super().__init__(source)
         self.value, self.cls = value, type(value)
-        self.rest: list[Lazy] | None = None  # None before it is advanced
+        self.rest: list[LazyVariable] | None = None  # None before it is advanced
         self.steps, self.ended = 0, False
 
-    def begin(self, tx: Any) -> list[Lazy]:
+    def begin(self, tx: Any) -> list[LazyVariable]:
         rest = rest_of(self.value) if self.cls in TELLING else None
         if rest is None or len(rest) > MOST_KNOWN:
             raise unsupported("iterator", f"advancing {self.source.name()} ({self.cls.__name__}), which came from outside")
         tx.watch.relies(self.source, self.source.name(), len(rest), grows=True)
         tx.guard(self.source, "len", len(rest))
         self.owners = gc.get_referents(self.value)
-        self.rest = [Lazy(tx, member, Given(self.source, k, int)) for k, member in enumerate(rest)]
+        self.rest = [LazyVariable(tx, member, IteratorItem(self.source, k, int)) for k, member in enumerate(rest)]
         return self.rest
 
     def next(self, tx: Any) -> Variable | None:

@@ -19,7 +19,7 @@ from .constant import SymVariable
 from .dicts import DictVariable
 from .functions import UserFunctionVariable
 from .messages import tell_once, tells_only
-from .objects import Cached, UserObjectVariable, defined
+from .objects import Cached, UserObjectVariable, lookup_defined
 from .side_effect_reach import may_see
 from .sequences import ListVariable, TupleVariable
 from .sets import SetVariable
@@ -101,7 +101,7 @@ class CachedFunctionVariable(Variable):
         """The cache is Python's: asked with a number that changes, it is to be asked for each."""
         if not tx.options.fullgraph:
             raise unsupported("call", f"{self} is called with a number that changes from call to call")
-        return [settled(tx, a) for a in args], {name: settled(tx, value) for name, value in kwargs.items()}
+        return [specialise_numbers(tx, a) for a in args], {name: specialise_numbers(tx, value) for name, value in kwargs.items()}
 
     def inline(self, tx: Any, args: list, kwargs: dict) -> Any:
         """No cache can hold this call yet, or (in a whole graph) the function must see changes that are still to be made."""
@@ -115,13 +115,13 @@ class CachedFunctionVariable(Variable):
         key = self.value, functools._make_key(args, kwargs, True)
         if key not in tx.cached_calls:
             tx.cached_calls.add(key)
-            tx.guard(self.source, "predicate", Gives(args, kwargs, result))
+            tx.guard(self.source, "predicate", CachedResultGuard(args, kwargs, result))
 
     def reconstruct(self, gen: Any) -> None:
         gen.emit.load_const(self.value)
 
 
-class Gives:
+class CachedResultGuard:
     """Guard: the cached function has the same result for these arguments as when the entry was made."""
 
     def __init__(self, args: tuple, kwargs: dict, result: Any):
@@ -142,12 +142,12 @@ def is_symbolic(variable: Variable) -> bool:
     return isinstance(variable, SymVariable)
 
 
-def settled(tx: Any, variable: Any) -> Variable:
+def specialise_numbers(tx: Any, variable: Any) -> Variable:
     """The same with the numbers that there are now, guarded."""
     variable = variable.realize()
     if isinstance(variable, TupleVariable) and is_symbolic(variable):
-        return TupleVariable([settled(tx, part) for part in variable.items], cls=variable.cls)
-    return variable.settled(tx) if isinstance(variable, SymVariable) else variable
+        return TupleVariable([specialise_numbers(tx, part) for part in variable.items], cls=variable.cls)
+    return variable.specialise(tx) if isinstance(variable, SymVariable) else variable
 
 
 def is_new(variable: Variable) -> bool:
@@ -155,7 +155,7 @@ def is_new(variable: Variable) -> bool:
     if isinstance(variable, TupleVariable):
         return any(is_new(part.realize()) for part in variable.items)
     if isinstance(variable, UserObjectVariable):
-        return variable.source is None and all(defined(variable.cls, n)[0] is object for n in ("__eq__", "__hash__"))
+        return variable.source is None and all(lookup_defined(variable.cls, n)[0] is object for n in ("__eq__", "__hash__"))
     return isinstance(variable, TensorVariable) and variable.source is None
 
 

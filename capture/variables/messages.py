@@ -15,7 +15,7 @@ from typing import Any
 
 from ..breaks import unsupported
 from .base import Variable
-from .arguments import misused
+from .arguments import call_error
 from .builtins import handles
 from .functions import UserFunctionVariable
 from .sequences import TupleVariable
@@ -31,11 +31,11 @@ def _is_enabled(tx: Any, logger: Variable, /, level: Variable) -> Variable:
         method = logging.Logger.isEnabledFor
         return tx.inline(UserFunctionVariable(method, tx.pinned(method, "isEnabledFor")), [logger, level], {})
     enabled = tx.run_outside(real.isEnabledFor, level.plain())
-    tx.guard(logger.source, "predicate", Enabled(level.plain(), enabled))
+    tx.guard(logger.source, "predicate", LoggerLevelGuard(level.plain(), enabled))
     return tx.constant(enabled)
 
 
-class Enabled:
+class LoggerLevelGuard:
     """Guard: the logger tells messages of this level, or does not."""
 
     def __init__(self, level: Any, enabled: Any):
@@ -59,13 +59,13 @@ def _log(tx: Any, logger: Variable, /, *args: Variable, **kwargs: Variable) -> V
     if real is None or logger.source is None or changed_loggers(tx) or any(n in kwargs for n in ("exc_info", "stack_info")):
         raise unsupported("call", "a message of a logger with what only Python can add")
     if not isinstance(real, logging.Logger):
-        raise misused(logging.Logger._log)
+        raise call_error(logging.Logger._log)
     if not writes_only(real):
         raise unsupported("call", f"a message of {logger}, whose handlers are the program's own")
     tx.guard(logger.source, "predicate", writes_only)
     refuse_values(args, kwargs)
     levels = kwargs.pop("stacklevel").plain() if "stacklevel" in kwargs else 1
-    tell(tx, logging.Logger._log, [logger, *args], kwargs, levels)
+    call_after_graph(tx, logging.Logger._log, [logger, *args], kwargs, levels)
     return tx.constant(None)
 
 
@@ -100,8 +100,8 @@ def _warn(
     kind = category.plain() if category is not None and category.plain() is not None else UserWarning
     levels = stacklevel.plain() if stacklevel is not None else 1
     if not isinstance(kind, type) or not isinstance(levels, int):
-        raise misused(warnings.warn)
-    guarded = Tells(kind)
+        raise call_error(warnings.warn)
+    guarded = WarningFilterGuard(kind)
     if (
         not isinstance(message.plain(), str)
         or not guarded(warnings)
@@ -111,11 +111,11 @@ def _warn(
     ):
         raise unsupported("call", f"a warning that may raise, or that the program looks at: {kind.__name__}")
     tx.guard(tx.pinned(warnings, "warnings"), "predicate", guarded)
-    tell(tx, warnings.warn, [message, tx.constant(kind)], {}, levels)
+    call_after_graph(tx, warnings.warn, [message, tx.constant(kind)], {}, levels)
     return tx.constant(None)
 
 
-class Tells:
+class WarningFilterGuard:
     """Guard: a warning of this kind raises nothing, and nobody but Python shows it."""
 
     def __init__(self, kind: Any):
@@ -139,7 +139,7 @@ def refuse_values(args: Any, kwargs: dict) -> None:
             raise unsupported("call", f"a message with {value} in it")
 
 
-def tell(tx: Any, function: Any, args: Any, kwargs: dict, levels: int | None = None) -> None:
+def call_after_graph(tx: Any, function: Any, args: Any, kwargs: dict, levels: int | None = None) -> None:
     """Call it behind the graph, with `stacklevel` as if from here."""
     frames = tx.frames[1:]  # of the outermost, the generated code itself stands there
     call = function if not frames else chain(function, frames)
@@ -168,7 +168,7 @@ def tell_once(tx: Any, cached: Any, args: Any, kwargs: dict) -> Any:
     """The function is called behind the graph each time; its cache knows whether it was before."""
     tx.guard(args[0].source, "predicate", writes_only)
     refuse_values(args[1:], kwargs)
-    tell(tx, cached, args, kwargs)
+    call_after_graph(tx, cached, args, kwargs)
     return tx.constant(None)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ...eager.sizes import SYMBOLIC
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
-from .arguments import is_surplus, misused
+from .arguments import is_surplus, call_error
 from .base import NotPlain, Variable
 
 FUNCTIONS = (np.ufunc, type(np.prod))
@@ -28,7 +28,7 @@ def is_numpy(fn: Callable) -> bool:
 def call_numpy(tx: Any, fn: Any, args: list, kwargs: dict) -> Variable:
     """The real function, on what is known."""
     if is_surplus(fn, args, kwargs):
-        raise misused(fn)
+        raise call_error(fn)
     plain, named = [known(fn, a) for a in args], {name: known(fn, v) for name, v in kwargs.items()}
     found = tx.run_outside(fn, *plain, **named)
     if not is_known(found):

@@ -47,7 +47,7 @@ class IdentityVariable(Variable):
     def key(self) -> Identity:
         return Identity(self)
 
-    def settled(self) -> Variable:
+    def specialise(self) -> Variable:
         """The number it is now."""
         owner = self.owner.realize()
         real = next((value for value, variable, _ in self.tx.memory.values() if variable is owner), owner.outside)
@@ -61,7 +61,7 @@ class IdentityVariable(Variable):
             return tx.constant(tx.identical(self.owner, other.owner) == (op is operator.eq))
         if not issubclass(other.python_type(), (int, float)):
             return None
-        pair = self.settled(), other.settled() if isinstance(other, IdentityVariable) else other
+        pair = self.specialise(), other.specialise() if isinstance(other, IdentityVariable) else other
         return tx.binary(op, *(reversed(pair) if reflected else pair))
 
     def reconstruct(self, gen: Any) -> None:
@@ -92,7 +92,7 @@ def stand_in(tx: Any, key: Variable, others: dict) -> Any:
         return stand
     if beside == IDENTITY:
         raise unsupported("builtin", "a number looked up among identities of objects")
-    return _settled(stand)
+    return _specialise_stand_in(stand)
 
 
 def refuse_mixed(tx: Any, *tables: Any) -> None:
@@ -100,7 +100,7 @@ def refuse_mixed(tx: Any, *tables: Any) -> None:
         raise unsupported("builtin", "a set of numbers and one of identities of objects")
 
 
-def _settled(stand: Any) -> Any:
+def _specialise_stand_in(stand: Any) -> Any:
     if type(stand) in (tuple, frozenset):
-        return type(stand)(map(_settled, stand))
-    return stand.variable.settled().plain() if type(stand) is Identity else stand
+        return type(stand)(map(_specialise_stand_in, stand))
+    return stand.variable.specialise().plain() if type(stand) is Identity else stand

@@ -20,9 +20,9 @@ from ..breaks import UserRaise, unsupported
 from ..guards.class_lookups import IMMUTABLE_TYPE, is_data_descriptor
 from ..guards.source import Attr, DictAttr, Pinned, Source
 from . import class_mutation
-from .base import Lazy, Variable
-from .class_mutation import ClassEdits, Written
-from .constant import answered, Cached
+from .base import LazyVariable, Variable
+from .class_mutation import ClassMutations, ClassStore
+from .constant import special_method_result, Cached
 from .dicts import DictVariable
 from .exceptions import ExceptionVariable
 from .functions import BoundMethodVariable
@@ -46,7 +46,7 @@ def lookup(cls: Any, name: str) -> tuple[type, Any] | None:
     return found if lookups.edits is None or not lookups.edits.tables else lookups.edits.seen(cls, name, found)
 
 
-def defined(cls: Any, name: str) -> tuple[type, Any]:
+def lookup_defined(cls: Any, name: str) -> tuple[type, Any]:
     """`lookup` of a name that the class is known to have, from `object` at the latest."""
     found = lookup(cls, name)
     assert found is not None, f"{cls} has no {name}"
@@ -57,7 +57,7 @@ class Lookups(threading.local):
     """What a trace on this thread found in classes: class -> name -> (owner, raw) or None; and what it stored in them."""
 
     seen: dict | None = None
-    edits: ClassEdits | None = None
+    edits: ClassMutations | None = None
 
 
 lookups = Lookups()
@@ -85,7 +85,7 @@ class UserObjectVariable(Variable):
         return self
 
     def key(self) -> UserObjectVariable:
-        if defined(self.cls, "__eq__")[0] is not object or defined(self.cls, "__hash__")[0] is not object:
+        if lookup_defined(self.cls, "__eq__")[0] is not object or lookup_defined(self.cls, "__hash__")[0] is not object:
             raise unsupported("operator", f"{self} with its own __eq__ or __hash__ as a dict key")
         return self
 
@@ -94,12 +94,12 @@ class UserObjectVariable(Variable):
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def own(self) -> Any:
+    def instance_dict(self) -> Any:
         """The real instance dictionary, or an empty one."""
         return getattr(self.value, "__dict__", {}) if self.value is not None else {}
 
     def get_attr(self, tx: Any, name: str) -> Variable:
-        getter = defined(self.cls, "__getattribute__")
+        getter = lookup_defined(self.cls, "__getattribute__")
         if isinstance(getter[1], types.FunctionType):
             return self.through_getattribute(tx, getter, name)
         if getter[0] not in tx.PLAIN_GETATTRIBUTE and self.content is None:
@@ -133,12 +133,12 @@ class UserObjectVariable(Variable):
         found = lookup(self.cls, name)
         if found is not None and is_data_descriptor(found[1]):
             return self.descriptor(tx, found, name, deleted)
-        if name in self.own() and not deleted:
-            return tx.wrap(self.own()[name], DictAttr(self.known_source, name))
+        if name in self.instance_dict() and not deleted:
+            return tx.wrap(self.instance_dict()[name], DictAttr(self.known_source, name))
         return self.from_class(tx, found, name, missing or self.refuse)
 
     def from_class(self, tx: Any, found: tuple | None, name: str, missing: Callable) -> Variable:
-        if self.source is not None and hasattr(self.value, "__dict__") and name not in self.own():
+        if self.source is not None and hasattr(self.value, "__dict__") and name not in self.instance_dict():
             tx.guard(self.source, "no_dict_attr", name)
         if found is not None:
             return bind(tx, found, self, name)
@@ -169,9 +169,9 @@ class UserObjectVariable(Variable):
         if name == "__dict__":
             return self.dictionary(tx)
         if isinstance(raw, SLOT_TYPES):
-            empty = self.value is None or EmptySlot(raw)(self.value)
+            empty = self.value is None or EmptySlotGuard(raw)(self.value)
             if empty and self.source is not None:
-                tx.guard(self.source, "predicate", EmptySlot(raw))
+                tx.guard(self.source, "predicate", EmptySlotGuard(raw))
             if empty or deleted:
                 self.refuse_slot(tx, raw.__get__)
             return tx.wrap(getattr(self.value, name), Attr(self.known_source, name))
@@ -179,20 +179,22 @@ class UserObjectVariable(Variable):
 
     def dictionary(self, tx: Any) -> InstanceDict:
         if self.source is not None:
-            tx.guard(self.source, "own_names", tuple(self.own()))
+            tx.guard(self.source, "own_names", tuple(self.instance_dict()))
         return InstanceDict(tx, self)
 
     def fields(self, tx: Any) -> dict:
         """Name -> Variable of everything in the instance's dictionary now."""
         found = {
-            n: Lazy(tx, v, DictAttr(self.known_source, n)) for n, v in self.own().items() if not tx.effects.is_deleted(self, n)
+            n: LazyVariable(tx, v, DictAttr(self.known_source, n))
+            for n, v in self.instance_dict().items()
+            if not tx.effects.is_deleted(self, n)
         }
         return found | {n: tx.effects.stored(self, n) for n in tx.effects.attributes.get(self, {}) if n in tx.effects.names(self)}
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def set_attr(self, tx: Any, name: str, value: Variable) -> None:
-        setter = defined(self.cls, "__setattr__")
+        setter = lookup_defined(self.cls, "__setattr__")
         if setter[0] is not object:
             tx.call(bind(tx, setter, self, "__setattr__"), [tx.constant(name), value], {})
         else:
@@ -200,7 +202,7 @@ class UserObjectVariable(Variable):
 
     @property
     def has_own_setattr(self) -> bool:
-        return defined(self.cls, "__setattr__")[0] is not object
+        return lookup_defined(self.cls, "__setattr__")[0] is not object
 
     def set_plain(self, tx: Any, name: str, value: Variable) -> None:
         """object.__setattr__."""
@@ -236,7 +238,7 @@ class UserObjectVariable(Variable):
         tx.call(bind(tx, deleter, descriptor, "__delete__"), [self], {})
 
     def del_attr(self, tx: Any, name: str) -> None:
-        deleter = defined(self.cls, "__delattr__")
+        deleter = lookup_defined(self.cls, "__delattr__")
         if isinstance(deleter[1], types.FunctionType):
             tx.call(bind(tx, deleter, self, "__delattr__"), [tx.constant(name)], {})
             return
@@ -263,13 +265,15 @@ class UserObjectVariable(Variable):
         if tx.effects.stored(self, name) is not None:
             return
         slot = found[1] if found is not None and isinstance(found[1], SLOT_TYPES) else None
-        if not tx.effects.is_deleted(self, name) and (slot is not None and self.value is not None or name in self.own()):
+        if not tx.effects.is_deleted(self, name) and (
+            slot is not None and self.value is not None or name in self.instance_dict()
+        ):
             self.plain_attr(tx, name).realize()  # guards that it is there
             return
-        if self.source is not None and slot is None and hasattr(self.value, "__dict__") and name not in self.own():
+        if self.source is not None and slot is None and hasattr(self.value, "__dict__") and name not in self.instance_dict():
             tx.guard(self.source, "no_dict_attr", name)
-        if slot is not None and self.source is not None and EmptySlot(slot)(self.value):
-            tx.guard(self.source, "predicate", EmptySlot(slot))
+        if slot is not None and self.source is not None and EmptySlotGuard(slot)(self.value):
+            tx.guard(self.source, "predicate", EmptySlotGuard(slot))
         if slot is not None:
             self.refuse_slot(tx, slot.__delete__)
         self.refuse(tx, name)
@@ -297,11 +301,11 @@ class UserObjectVariable(Variable):
 
     def truth(self, tx: Any) -> bool:
         if lookup(self.cls, "__bool__"):
-            return tx.truth(answered(tx, bool, self.cls, "__bool__", self.call_special(tx, "__bool__")))
+            return tx.truth(special_method_result(tx, bool, self.cls, "__bool__", self.call_special(tx, "__bool__")))
         return tx.truth(UserObjectVariable.length(self, tx)) if lookup(self.cls, "__len__") else True
 
     def length(self, tx: Any) -> Variable:
-        return answered(tx, len, self.cls, "__len__", self.call_special(tx, "__len__"))
+        return special_method_result(tx, len, self.cls, "__len__", self.call_special(tx, "__len__"))
 
     def get_item(self, tx: Any, key: Variable) -> Variable:
         return self.call_special(tx, "__getitem__", key)
@@ -348,10 +352,10 @@ class UserObjectVariable(Variable):
         return self.default_equality(tx, op, other)
 
     def default_equality(self, tx: Any, op: Callable, other: Variable) -> Variable | None:
-        if op in (operator.eq, operator.ne) and defined(self.cls, "__eq__")[0] is object:
+        if op in (operator.eq, operator.ne) and lookup_defined(self.cls, "__eq__")[0] is object:
             return tx.constant((self is other) == (op is operator.eq))
-        own = defined(self.cls, "__eq__")
-        if op is operator.ne and isinstance(own[1], types.FunctionType) and defined(self.cls, "__ne__")[0] is object:
+        own = lookup_defined(self.cls, "__eq__")
+        if op is operator.ne and isinstance(own[1], types.FunctionType) and lookup_defined(self.cls, "__ne__")[0] is object:
             equal = tx.call(bind(tx, own, self, "__eq__"), [other], {})  # what object.__ne__ does
             return None if is_not_implemented(equal) else tx.constant(not tx.truth(equal))
         return None
@@ -362,7 +366,7 @@ class UserObjectVariable(Variable):
         gen.load_call(home.__new__, [gen.constant(self.cls)])
 
 
-class EmptySlot:
+class EmptySlotGuard:
     """Guard: the object has nothing in this slot."""
 
     def __init__(self, slot: Any):
@@ -519,7 +523,7 @@ class ClassVariable(Variable):
 
     def length(self, tx: Any) -> Variable:
         said = self.of_metaclass(tx, "__len__")
-        return answered(tx, len, type(self.cls), "__len__", said) if said else tx.fresh(tx.run(len, self.cls))
+        return special_method_result(tx, len, type(self.cls), "__len__", said) if said else tx.fresh(tx.run(len, self.cls))
 
     def contains(self, tx: Any, member: Variable) -> bool:
         found = self.of_metaclass(tx, "__contains__", member)
@@ -556,16 +560,16 @@ def python_method(cls: Any, name: str) -> bool:
 
 def make_plainly(tx: Any, cls: Any, args: list, kwargs: dict) -> Variable:
     """type.__call__: `__new__`, then `__init__` of what it made."""
-    init = defined(cls, "__init__")
+    init = lookup_defined(cls, "__init__")
     if python_method(cls, "__new__") and cls.__new__ not in tx.OPEN_NEW:
-        home, raw = defined(cls, "__new__")
+        home, raw = lookup_defined(cls, "__new__")
         maker = tx.wrap_pinned(raw.__func__ if isinstance(raw, staticmethod) else raw, "__new__")
         made = tx.call(maker, [tx.wrap_type(cls), *args], kwargs)
         if issubclass(made.python_type(), cls) and init[0] is not object:
             tx.call(bind(tx, init, made, "__init__"), args, kwargs)
         return made
     made = tx.object_variable(cls)
-    plain = defined(cls, "__new__")[0] in (object, types.SimpleNamespace) or cls.__new__ in tx.OPEN_NEW
+    plain = lookup_defined(cls, "__new__")[0] in (object, types.SimpleNamespace) or cls.__new__ in tx.OPEN_NEW
     if not plain and made.content is None:
         raise unsupported("call", f"making a {cls.__name__}, whose class has its own __new__ or metaclass call")
     if cls.__flags__ & inspect.TPFLAGS_IS_ABSTRACT:
@@ -575,7 +579,7 @@ def make_plainly(tx: Any, cls: Any, args: list, kwargs: dict) -> Variable:
         for name, value in kwargs.items():
             tx.effects.store_attr(made, name, value)
         return made
-    init = defined(cls, "__init__")
+    init = lookup_defined(cls, "__init__")
     if init[0] is not object:
         tx.call(bind(tx, init, made, "__init__"), args, kwargs)
     elif args or kwargs:
@@ -586,7 +590,7 @@ def make_plainly(tx: Any, cls: Any, args: list, kwargs: dict) -> Variable:
 def bind(tx: Any, found: Any, owner: Variable, name: str) -> Variable:
     """A raw class attribute seen through an instance."""
     home, raw = found
-    if isinstance(raw, Written):
+    if isinstance(raw, ClassStore):
         return raw.variable
     source = DictAttr(Pinned(home, home.__qualname__), name)
     if isinstance(raw, types.FunctionType):
@@ -610,7 +614,7 @@ def bind(tx: Any, found: Any, owner: Variable, name: str) -> Variable:
 
 
 def through_descriptor(tx: Any, raw: Any, source: Source, owner: Variable, cls: Variable) -> Variable:
-    getter = defined(type(raw), "__get__")
+    getter = lookup_defined(type(raw), "__get__")
     if not isinstance(getter[1], types.FunctionType):
         raise unsupported("attribute", f"descriptor {type(raw).__name__}")
     return tx.call(bind(tx, getter, tx.wrap(raw, source), "__get__"), [owner, cls], {})
@@ -619,7 +623,7 @@ def through_descriptor(tx: Any, raw: Any, source: Source, owner: Variable, cls: 
 def bind_to_class(tx: Any, found: tuple, cls: Any, name: str) -> Any:
     """A raw class attribute seen through the class."""
     home, raw = found
-    if isinstance(raw, Written):
+    if isinstance(raw, ClassStore):
         return raw.variable
     own = (
         home is cls.plain()

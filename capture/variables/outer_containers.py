@@ -12,9 +12,9 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..guards.growth import Shorter, stands
+from ..guards.growth import ShorterThanGuard, stands
 from ..guards.source import ItemPast, Keyed, Length, Pinned, Source, item
-from .base import Lazy, Variable
+from .base import LazyVariable, Variable
 from .constant import SymVariable, TextVariable, is_open_text, rely_on
 from .container_base import ContainerVariable
 from .dicts import DictVariable, by_identity, pinned_key
@@ -120,7 +120,7 @@ class OutsideList(OutsideVariable, ListVariable):
     def open(self) -> None:
         size = len(self.base)
         if self.maxlen is None or size < self.maxlen:
-            until = None if self.maxlen is None else Shorter(self.maxlen)
+            until = None if self.maxlen is None else ShorterThanGuard(self.maxlen)
             self.tx.watch.relies(self.source, self.known_source.name(), size, grows=True, until=until)
         self.tx.guard(self.source, "len", size)
         middle = [self.stored(i) or self.stored(i - size) or self.member(i, size) for i in range(size)]
@@ -136,7 +136,7 @@ class OutsideList(OutsideVariable, ListVariable):
         """One of the base; the one seen from the other end, if that was looked at."""
         at = index - size if index not in self.found and index - size in self.found else index
         if at not in self.found:
-            self.found[at] = Lazy(self.tx, self.base[at], item(self.known_source, at))
+            self.found[at] = LazyVariable(self.tx, self.base[at], item(self.known_source, at))
         return self.found[at]
 
     def closed(self) -> bool:
@@ -206,7 +206,9 @@ class OutsideList(OutsideVariable, ListVariable):
         """A slice from the end that reaches before the first member: a list that grows will be long enough."""
         more = len(self.front) + len(self.back) - self.cut_front - self.cut_back
         if self.cls is list and self.maxlen is None and len(self.base) + more < count:
-            tx.watch.relies(self.source, self.known_source.name(), len(self.base), grows=True, until=Shorter(count - more))
+            tx.watch.relies(
+                self.source, self.known_source.name(), len(self.base), grows=True, until=ShorterThanGuard(count - more)
+            )
 
     def length(self, tx: Any) -> Variable:
         if self.known is not None or self.own_length:
@@ -382,7 +384,7 @@ class OutsideKeys(OutsideVariable):
             return False
         if isinstance(key, SymVariable) and key.python_type() is int and key.value.hint is not None:
             return tx.guard_membership(self.source, key.value, key.value.hint in self.base)
-        key = settled_key(tx, key)
+        key = specialise_key(tx, key)
         real = key.plain() if key.is_constant() else key.outside
         if not key.is_constant():
             tx.guard_identity(key.source, real)
@@ -421,7 +423,7 @@ def is_symbolic(key: Variable) -> bool:
     return isinstance(key, (SymVariable, TextVariable)) or is_open_text(key)
 
 
-def settled_key(tx: Any, key: Variable) -> Variable:
+def specialise_key(tx: Any, key: Variable) -> Variable:
     """A key that is known: symbolic numbers and texts become what they are now."""
     return tx.constant(key.key()) if is_symbolic(key) else key
 
@@ -440,7 +442,7 @@ def same_key(tx: Any, a: Variable, b: Variable) -> bool:
     if isinstance(a, SymVariable) and isinstance(b, SymVariable) or is_symbolic(a) != is_symbolic(b) and number_beside(a, b):
         return tx.truth(tx.binary(operator.eq, a, b))
     if a.is_constant() and b.is_constant() or is_symbolic(a) or is_symbolic(b):
-        return alike(a) == alike(b) and a.key() == b.key()
+        return key_category(a) == key_category(b) and a.key() == b.key()
     return tx.identical(a, b)
 
 
@@ -449,7 +451,7 @@ def number_beside(a: Variable, b: Variable) -> bool:
     return all(isinstance(v, SymVariable) or v.is_constant() and isinstance(v.plain(), (int, float)) for v in (a, b))
 
 
-def alike(key: Variable) -> str:
+def key_category(key: Variable) -> str:
     """Keys of two of these kinds are never equal; the value of one that is symbolic is not asked for this."""
     kind = key.python_type()
     return (
@@ -505,7 +507,7 @@ class OutsideDict(OutsideKeys, DictVariable):
     def value_at(self, key: Any, source: Source | None = None) -> Variable:
         stand = id(key) if by_identity(key) else key
         if stand not in self.found:
-            self.found[stand] = Lazy(self.tx, self.base[key], source or self.item(key))
+            self.found[stand] = LazyVariable(self.tx, self.base[key], source or self.item(key))
         return self.found[stand]
 
     past: type | None = None  # the builtin base whose items are read, where the class of the dict has a method of its own
@@ -527,7 +529,7 @@ class OutsideDict(OutsideKeys, DictVariable):
         if lately and lately[0] is not None:
             return lately[0].realize()
         if not lately and self.in_base(tx, key):
-            return self.value_of(settled_key(tx, key))
+            return self.value_of(specialise_key(tx, key))
         if self.factory is not None and not (self.factory.is_constant() and self.factory.plain() is None):
             made = tx.call(self.factory, [], {})
             self.set_item(tx, key, made)
@@ -653,7 +655,7 @@ class OutsideSet(OutsideKeys, SetVariable):
     def open(self) -> Any:
         if self.source is not None and not (isinstance(self.source, Pinned) and self.cls is frozenset):
             self.tx.watch.relies(self.source, self.source.name(), stands(self.base))
-            self.tx.guard(self.source, "predicate", SetEquals(self.cls, frozenset(self.base)))
+            self.tx.guard(self.source, "predicate", SetEqualsGuard(self.cls, frozenset(self.base)))
         variables = [self.key_variable(self.tx, member) for member in self.base]
         self.known = {variable.key(): variable for variable in variables}
         self.stands = set()
@@ -744,7 +746,7 @@ class OutsideSet(OutsideKeys, SetVariable):
         return tx.constant(None)
 
 
-class SetEquals:
+class SetEqualsGuard:
     """Guard: a set with these members."""
 
     def __init__(self, cls: type, members: frozenset):

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..breaks import unsupported
 from ..guards.source import DictAttr, Pinned, Source, item
-from .base import DELETED, Lazy, Variable
+from .base import DELETED, LazyVariable, Variable
 from .container_base import ContainerVariable
 from .dicts import DictVariable
 
@@ -132,8 +132,8 @@ class NamespaceDict(DictVariable):
             self.outside_entries = {key.key(): (key, self.value_of(key.value)) for key in keys}
         return self.outside_entries
 
-    def value_of(self, name: str) -> Lazy:
-        return Lazy(self.tx, self.value[name], item(self.source, name))
+    def value_of(self, name: str) -> LazyVariable:
+        return LazyVariable(self.tx, self.value[name], item(self.source, name))
 
     def name_of(self, key: Variable) -> str:
         name = key.plain() if key.is_constant() else None

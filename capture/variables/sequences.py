@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from ..breaks import unsupported
 from ..guards.source import Source
 from .base import Variable
-from .constant import answered, PlainMethod
+from .constant import special_method_result, PlainMethod
 from .container_base import ContainerVariable
 from .iterators import ListIterator
 from .dunder import is_not_implemented, special_names
@@ -174,11 +174,11 @@ class TupleVariable(SequenceVariable):
 
     def length(self, tx: Any) -> Variable:
         own = self.own_method(tx, "__len__")
-        return answered(tx, len, self.cls, "__len__", tx.call(own, [], {})) if own else super().length(tx)
+        return special_method_result(tx, len, self.cls, "__len__", tx.call(own, [], {})) if own else super().length(tx)
 
     def truth(self, tx: Any) -> bool:
         own = self.own_method(tx, "__bool__")
-        return tx.truth(answered(tx, bool, self.cls, "__bool__", tx.call(own, [], {}))) if own else super().truth(tx)
+        return tx.truth(special_method_result(tx, bool, self.cls, "__bool__", tx.call(own, [], {}))) if own else super().truth(tx)
 
     def contains(self, tx: Any, member: Variable) -> bool:
         own = self.own_method(tx, "__contains__")

@@ -14,7 +14,7 @@ from .object_id import IDENTITY, kinds_of, refuse_mixed, stand_in
 from .iterators import FixedIterator
 
 
-class OrderOf:
+class SetOrderGuard:
     """Guard: a set iterates over its members in this order."""
 
     def __init__(self, members: Any):
@@ -91,7 +91,7 @@ class SetVariable(ContainerVariable):
     def guard_order(self, tx: Any) -> None:
         """Equal sets may have other orders: this one is guarded where it matters."""
         if len(self.members) > 1:
-            tx.guard(self.source, "predicate", OrderOf(self.order))
+            tx.guard(self.source, "predicate", SetOrderGuard(self.order))
 
     def changed(self, tx: Any) -> None:
         if self.untouched:

@@ -9,7 +9,7 @@ from ...eager.autograd import tensor_backward
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
 from ..shapes.symbolic_shapes import hint_of
-from ..guards.source import Attr, DictAttr, Slot, Source
+from ..guards.source import Attr, DictAttr, TensorSlot, Source
 from ..guards.tensor_facts import TensorFacts
 from .base import Variable
 from .constant import PlainMethod
@@ -106,7 +106,9 @@ class TensorVariable(Variable):
             self.facts.no_gradient = True
             return tx.constant(None)
         plain = type(self.real).grad is Tensor.grad
-        return tx.wrap(self.real.grad, Slot(self.known_source, "grad", "_grad") if plain else Attr(self.known_source, "grad"))
+        return tx.wrap(
+            self.real.grad, TensorSlot(self.known_source, "grad", "_grad") if plain else Attr(self.known_source, "grad")
+        )
 
     def data(self, tx: Any) -> Variable:
         """The same memory without history, and without a part in its versions: one that is written or leaves the trace is
@@ -167,7 +169,7 @@ class TensorVariable(Variable):
         return tx.fresh(tx.run_variables(lambda k: self.fake[k], [key], what="indexing"))
 
     def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
-        value = tx.settled_number(value)
+        value = tx.specialise_number(value)
         tx.run_variables(self.fake.__setitem__, [key, value], what="item assignment")
 
     def length(self, tx: Any) -> Variable:

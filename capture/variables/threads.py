@@ -97,9 +97,9 @@ class LocalVariable(UserObjectVariable):
         found = lookup(self.cls, name)
         if name == "__dict__" or found is not None and is_data_descriptor(found[1]) and name != "__class__":
             raise unsupported("attribute", f"{name!r} of {self}, which each thread has of its own")
-        if name in self.own() and not tx.effects.is_deleted(self, name):
-            return tx.wrap(self.own()[name], Attr(self.known_source, name))
-        if name not in self.own():
+        if name in self.instance_dict() and not tx.effects.is_deleted(self, name):
+            return tx.wrap(self.instance_dict()[name], Attr(self.known_source, name))
+        if name not in self.instance_dict():
             tx.guard(self.source, "predicate", Lacks(name))
         if found is not None:
             return tx.wrap_type(self.cls) if name == "__class__" else bind(tx, found, self, name)

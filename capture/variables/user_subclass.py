@@ -17,7 +17,7 @@ from ..guards.source import Source
 from .base import Variable
 from .builtins import handles
 from .dicts import DictVariable
-from .objects import UserObjectVariable, defined, python_method
+from .objects import UserObjectVariable, lookup_defined, python_method
 from .outer_containers import OutsideDict, OutsideList
 from .sequences import ListVariable
 
@@ -29,7 +29,7 @@ def base_of(cls: Any) -> type | None:
     base = next((b for b in cls.__mro__ if b in BASES), None)
     if base is None or cls is base or not cls.__flags__ & HEAP_TYPE:
         return None
-    return base if defined(cls, "__new__")[0] in (base, dict, *OPEN) or python_method(cls, "__new__") else None
+    return base if lookup_defined(cls, "__new__")[0] in (base, dict, *OPEN) or python_method(cls, "__new__") else None
 
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
@@ -83,7 +83,7 @@ class DerivedVariable(UserObjectVariable):
         return self if made is self.content else made
 
     def key(self) -> Any:
-        if defined(self.cls, "__hash__")[1] is None:
+        if lookup_defined(self.cls, "__hash__")[1] is None:
             raise unsupported("operator", f"{self}, which has no hash, as a dict key")
         return super().key()
 

@@ -28,7 +28,7 @@ _DEFAULTS = {
 _LOW_TYPES = (dtypes.bfloat16, dtypes.float16)
 
 
-class _Settings(threading.local):
+class _AutocastState(threading.local):
     """Per device type: on or off, and the low type; `nesting` counts open contexts."""
 
     def __init__(self):
@@ -36,7 +36,7 @@ class _Settings(threading.local):
         self.caching, self.nesting, self.cache = True, 0, {}
 
 
-_settings = _Settings()
+_settings = _AutocastState()
 
 
 def _cast_arguments(op, args):

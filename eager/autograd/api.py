@@ -38,7 +38,7 @@ def ones_like(t: Tensor) -> Tensor:
     return OPS["full"](tuple(t._sizes), 1, t._dtype, t._device)
 
 
-def place(x):
+def gradient_edge(x):
     """(target, output number) of a tensor or GradientEdge, or None."""
     if isinstance(x, GradientEdge):
         return (x.node.variable, 0) if isinstance(x.node, AccumulateGrad) else (x.node, x.output_nr)
@@ -60,14 +60,14 @@ def root_gradients(outputs, grads, batched: bool = False) -> list:
             raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
         else:
             check_root(k, grad, sizes, dtype, batched)
-        roots.append((place(out), grad))
+        roots.append((gradient_edge(out), grad))
     return roots
 
 
 def described(out) -> tuple:
     if isinstance(out, Tensor):
         return out._sizes, out._dtype
-    target, number = place(out)
+    target, number = gradient_edge(out)
     return target.metas[number][:2] if isinstance(target, Node) else (target._sizes, target._dtype)
 
 
@@ -127,7 +127,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
 
 
 def checked_edges(inputs) -> list:
-    edges = [place(x) for x in inputs]
+    edges = [gradient_edge(x) for x in inputs]
     if any(edge is None for edge in edges):
         raise RuntimeError("One of the differentiated Tensors does not require grad")
     return edges

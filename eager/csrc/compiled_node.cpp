@@ -303,7 +303,7 @@ Ref kept_tensor(PyObject* item, PyObject* version) {
     return t;
 }
 
-// The facts of one call, as `Call` keeps them.
+// The facts of one call, as `CallContext` keeps them.
 Ref call_object(Passage* self, PyObject* const* args, PyObject* keep) {
     PyObject* asked[] = {args[0], keep};
     Ref held(remember(nullptr, asked, 2)), made(held ? places.call->tp_alloc(places.call, 0) : nullptr);

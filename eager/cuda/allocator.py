@@ -176,7 +176,7 @@ class CudaStorage(UntypedStorage):
 
 def uploaded(host: np.ndarray, place: str) -> CudaStorage:
     """What a pickled storage is made of again."""
-    d = devices.place(place)
+    d = devices.resolve_device(place)
     return devices.runtimes["cuda"].upload(UntypedStorage(host), d)
 
 

@@ -42,7 +42,7 @@ def index_of(device=None) -> int:
     device = devices.device(device)
     if device.type != "cuda":
         raise ValueError(f"Expected a cuda device, but got: {device}")
-    return devices.place(device).index
+    return devices.resolve_device(device).index
 
 
 def current_device() -> int:

@@ -37,7 +37,7 @@ def dtype_of(given, default: Any = None) -> dtypes.dtype | Any:
 
 def device_of(given):
     """A device from a device, a string, an index or None (the default device)."""
-    return devices.place(given)
+    return devices.resolve_device(given)
 
 
 def dim_of(x, dim, extra=0):
@@ -283,4 +283,4 @@ def parse_to(args, kw):
     memory_format = kw.pop("memory_format", None)
     if rest or kw:
         raise TypeError(f"to() received an invalid combination of arguments: {(*args, *kw)}")
-    return (None if device is None else devices.place(device)), dtype, non_blocking, copy, memory_format
+    return (None if device is None else devices.resolve_device(device)), dtype, non_blocking, copy, memory_format

@@ -32,7 +32,7 @@ class _TypedTensor(type):
         if len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and not isinstance(args[0], Size):
             return _tensor(args[0], dtype=cls.dtype, device=device)
         sizes = tuple(args[0]) if args and isinstance(args[0], Size) else args
-        return _empty(sizes or (0,), cls.dtype, devices.place(device or "cpu"))
+        return _empty(sizes or (0,), cls.dtype, devices.resolve_device(device or "cpu"))
 
     def __repr__(cls):
         return f"<class 'torch.{cls.__name__}'>"
@@ -50,7 +50,7 @@ def new(self, *args, device=None):
     if len(args) == 1 and isinstance(args[0], Tensor):
         return args[0].detach()
     sizes = tuple(args[0]) if args and isinstance(args[0], Size) else args
-    return _empty(sizes or (0,), self.dtype, self.device if device is None else devices.place(device))
+    return _empty(sizes or (0,), self.dtype, self.device if device is None else devices.resolve_device(device))
 
 
 @public.method
@@ -69,7 +69,7 @@ def is_pinned(self, device=None):
 
 
 def _cuda():
-    devices.place("cuda")
+    devices.resolve_device("cuda")
     return devices.runtimes["cuda"]
 
 

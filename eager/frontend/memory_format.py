@@ -41,7 +41,7 @@ def back(order: tuple) -> list:
     return [order.index(d) for d in range(len(order))]
 
 
-def own(result: Tensor, *given: Tensor) -> Tensor:
+def unshared(result: Tensor, *given: Tensor) -> Tensor:
     """The result, or a copy where it lies in the memory of one of these."""
     home = result._storage
     return contiguous_copy(result) if home is not None and any(x._storage is home for x in given) else result
@@ -49,4 +49,4 @@ def own(result: Tensor, *given: Tensor) -> Tensor:
 
 def reshaped_copy(x: Tensor, sizes: tuple, source: Tensor) -> Tensor:
     """x in these sizes, never in the memory of `source`, of which it is a view."""
-    return own(v.reshape(x, sizes), source)
+    return unshared(v.reshape(x, sizes), source)

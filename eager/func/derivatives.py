@@ -17,7 +17,7 @@ from ..tensor import Tensor
 from .trees import leaves, map_leaves, rebuild
 
 
-def own(x):
+def own_input(x):
     """An input of the transform's own."""
     if not isinstance(x, Tensor):
         return x
@@ -40,7 +40,7 @@ def outside(t: Tensor, inputs) -> bool:
     return False
 
 
-def settled(tree, inputs):
+def detach_results(tree, inputs):
     """Results as the caller sees them."""
 
     def one(t):
@@ -58,7 +58,7 @@ def chosen(args, argnums):
     for n in numbers:
         if not -len(args) <= n < len(args):
             raise RuntimeError(f"Got argnum={n}, but only {len(args)} positional inputs")
-        args[n] = map_leaves(own, args[n])
+        args[n] = map_leaves(own_input, args[n])
     picked = tuple(args[n] for n in numbers)
     return args, picked[0] if isinstance(argnums, int) else picked
 
@@ -105,7 +105,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
                 )
             inputs = leaves(picked)
             found = rebuild(picked, iter(pulled([out], inputs, [None])))
-            found, out, aux = settled(found, inputs), settled(out, inputs), settled(aux, inputs)
+            found, out, aux = detach_results(found, inputs), detach_results(out, inputs), detach_results(aux, inputs)
         return (found, (out, aux)) if has_aux else (found, out)
 
     return run
@@ -127,7 +127,7 @@ def grad(func, argnums=0, has_aux=False):
 def vjp(func, *primals, has_aux=False):
     """(func(*primals), pull): pull(cotangents) gives a tuple, one result per primal."""
     with autograd.enable_grad():
-        args = map_leaves(own, primals)
+        args = map_leaves(own_input, primals)
         inputs = leaves(args)
         out, aux = split_aux(func(*args), has_aux, "vjp(f, *primals)")
         outputs = tensors_of(out, "vjp(f, *primals)")
@@ -140,10 +140,10 @@ def vjp(func, *primals, has_aux=False):
             )
         with autograd.enable_grad():
             found = pulled_again(outputs, inputs, seeds)
-            return settled(rebuild(args, iter(found)), inputs)
+            return detach_results(rebuild(args, iter(found)), inputs)
 
-    result = settled(out, inputs)
-    return (result, pull, settled(aux, inputs)) if has_aux else (result, pull)
+    result = detach_results(out, inputs)
+    return (result, pull, detach_results(aux, inputs)) if has_aux else (result, pull)
 
 
 def pulled_again(outputs, inputs, seeds) -> list:
@@ -161,15 +161,15 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple) or len(primals) != len(tangents):
         raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to be tuples of the same length")
     with autograd.enable_grad():
-        args = map_leaves(own, primals)
+        args = map_leaves(own_input, primals)
         inputs = leaves(args)
         out, aux = split_aux(func(*args), has_aux, "jvp(f, primals, tangents)")
         outputs = tensors_of(out, "jvp(f, primals, tangents)")
         found = pushed(outputs, inputs, leaves(tangents), True, strict)
         found = [zeros(o) if g is None else g for g, o in zip(found, outputs)]
-        pushed_out = settled(rebuild(out, iter(found)), inputs)
-    result = settled(out, inputs)
-    return (result, pushed_out, settled(aux, inputs)) if has_aux else (result, pushed_out)
+        pushed_out = detach_results(rebuild(out, iter(found)), inputs)
+    result = detach_results(out, inputs)
+    return (result, pushed_out, detach_results(aux, inputs)) if has_aux else (result, pushed_out)
 
 
 def linearize(func, *primals):
@@ -197,8 +197,8 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
             rows = [
                 rebuild(picked, iter(jacobian_of(o, k, inputs, True, False))) for k, o in enumerate(tensors_of(out, "jacrev"))
             ]
-            found = settled(rebuild(out, iter(rows)), inputs)
-            aux = settled(aux, inputs)
+            found = detach_results(rebuild(out, iter(rows)), inputs)
+            aux = detach_results(aux, inputs)
         return (found, aux) if has_aux else found
 
     return run

@@ -519,7 +519,7 @@ def _decorator(make: Callable[..., Op]) -> Any:
     return decorate
 
 
-def _record(fn, kind, params, *, name=None, outputs=None, meta=None, loop=None, **options) -> Op:
+def _make_op(fn, kind, params, *, name=None, outputs=None, meta=None, loop=None, **options) -> Op:
     return Op(
         name=name or fn.__name__,
         kind=kind,
@@ -542,7 +542,7 @@ def pointwise(fn, *, roles=None, exclude=(), recompute=True, **options) -> Op:
     """`def silu(s, x)`: a formula per element. Options: promote, roles, exclude (parameters outside promotion),
     outputs, autocast, compute, cost, public, fast.
     """
-    record = _record(fn, Kind.MAP, signature(fn, 1, roles, True, exclude), recompute=recompute, **options)
+    record = _make_op(fn, Kind.MAP, signature(fn, 1, roles, True, exclude), recompute=recompute, **options)
     if record.fast:
         record.native(elementwise.formula(record.name, sum(p.is_tensor for p in record.params)))
     return record
@@ -553,7 +553,7 @@ def indexed(fn, *, meta, roles=None, exclude=(), **options) -> Op:
     """`def tril(s, i, x, diagonal)`: a Map that reads its index `i` and loads where it likes: tensors are loaders,
     `x(*index, mask=condition, other=0)`, with `x.shape` and `x.dtype`. `meta(*args)` gives the output's sizes."""
     params = signature(fn, 2, roles, False, exclude)
-    return _record(fn, Kind.MAP, params, meta=meta, loop=lambda s, i, r, *args: fn(s, i, *args), **options)
+    return _make_op(fn, Kind.MAP, params, meta=meta, loop=lambda s, i, r, *args: fn(s, i, *args), **options)
 
 
 @_decorator
@@ -567,14 +567,14 @@ def reduction(fn, *, combine, roles=None, exclude=(), **options) -> Op:
     if "ranges" not in options:
         names = {p.name for p in params}
         params += tuple(Param(n, "static", d) for n, d in (("dim", _REQUIRED), ("keepdim", False)) if n not in names)
-    return _record(fn, Kind.REDUCE, params, combine=combine, **options)
+    return _make_op(fn, Kind.REDUCE, params, combine=combine, **options)
 
 
 @_decorator
 def scan(fn, *, combine, roles=None, **options) -> Op:
     """`def cumsum(s, x)`: the prologue per element; `dim` (an int) is implied."""
     params = signature(fn, 1, roles) + (Param("dim", "static"),)
-    return _record(fn, Kind.SCAN, params, combine=combine, **options)
+    return _make_op(fn, Kind.SCAN, params, combine=combine, **options)
 
 
 @_decorator
@@ -584,7 +584,7 @@ def scatter(fn, *, ranges, roles=None, exclude=(), mode="set", **options) -> Op:
     size (mode "set": the last in row-major order wins; "add", "mul", "max", "min": all that come to a place are combined).
     """
     params = signature(fn, 2, roles, False, exclude)
-    return _record(fn, Kind.SCATTER, params, ranges=ranges, mode=mode, loop=lambda s, i, r, *args: fn(s, i, *args), **options)
+    return _make_op(fn, Kind.SCATTER, params, ranges=ranges, mode=mode, loop=lambda s, i, r, *args: fn(s, i, *args), **options)
 
 
 @_decorator
@@ -592,7 +592,7 @@ def view(fn, *, roles=None, loop=None, **options) -> Op:
     """`def permute(shape, strides, dims)` -> (sizes, strides, offset in elements relative to the input's).
     The record's parameters are (x, dims). `loop(s, i, r, x, *args)` where the rule is not affine in the strides."""
     params = (Param("x"),) + tuple(p if p.role != "tensor" else Param(p.name, "size", p.default) for p in signature(fn, 2, roles))
-    return _record(fn, Kind.VIEW, params, loop=loop, promote=options.pop("promote", "keep"), recompute=True, **options)
+    return _make_op(fn, Kind.VIEW, params, loop=loop, promote=options.pop("promote", "keep"), recompute=True, **options)
 
 
 @_decorator
@@ -602,7 +602,7 @@ def random_op(fn, *, roles=None, meta=None, promote="dtype", exclude=(), **optio
     the size.
     """
     params = signature(fn, 2, roles, False, exclude) + (Param("generator", "static", None),)
-    return _record(fn, Kind.RANDOM, params, meta=meta, promote=promote, draws=options.pop("draws", lambda *a: 1), **options)
+    return _make_op(fn, Kind.RANDOM, params, meta=meta, promote=promote, draws=options.pop("draws", lambda *a: 1), **options)
 
 
 @_decorator
@@ -610,7 +610,7 @@ def extern(fn, *, meta=None, roles=None, exclude=(), **options) -> Op:
     """`def matmul(a, b)`: an eager kernel on numpy arrays; `meta(*args)` (required, here or by `@op.meta`) gives the
     sizes.
     """
-    return _record(fn, Kind.EXTERN, signature(fn, 0, roles, False, exclude), meta=meta, **options)
+    return _make_op(fn, Kind.EXTERN, signature(fn, 0, roles, False, exclude), meta=meta, **options)
 
 
 @_decorator
@@ -618,4 +618,4 @@ def composite(fn, *, roles=None, **options) -> Op:
     """`def softmax(x, dim)`: written with other ops. May carry `grad`, `numpy`/`native` kernels and `meta` for
     speed.
     """
-    return _record(fn, Kind.COMPOSITE, signature(fn, 0, roles), **options)
+    return _make_op(fn, Kind.COMPOSITE, signature(fn, 0, roles), **options)

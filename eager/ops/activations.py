@@ -412,7 +412,7 @@ def _scale(p):
 
 @dropout.native
 def _(x, p):
-    if not x.size or not kernels.plain(x):
+    if not x.size or not kernels.are_contiguous_floats(x):
         return NotImplemented
     return copy_gather.dropout(x, p, _scale(p), *draw())
 

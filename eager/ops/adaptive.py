@@ -305,7 +305,7 @@ def adaptive_max_pool(s, x, output_size: size):
 
 @adaptive_max_pool.native
 def _(x, output_size):
-    if not isinstance(x, np.ndarray) or not kernels.plain(x) or not x.size:
+    if not isinstance(x, np.ndarray) or not kernels.are_contiguous_floats(x) or not x.size:
         return NotImplemented
     sizes, n = _spatial(x, output_size), len(output_size)
     if n > 3 or 0 in output_size:
@@ -333,7 +333,7 @@ def _(c, outs, x, output_size):
     ones = (1,) * (3 - n)
     numbers = (*ones, *sizes, *ones, *output_size, *ones, *contiguous_strides(_spans(sizes, output_size)))
     return (
-        kernel_calls.Job(
+        kernel_calls.RuntimeCall(
             "adaptive_max",
             kernel_calls.TYPES[x.dtype.name],
             _numel(x.shape[: len(x.shape) - n]),

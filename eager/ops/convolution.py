@@ -85,7 +85,7 @@ def _(c, outs, x, weight, bias, stride, padding, dilation, transposed, output_pa
     many = groups == 1 or type(weight.shape[0]) is int and weight.shape[0] > _THIN * groups
     tiles = not transposed and many and not any(c.is_empty(r) for r in (x, weight, outs[0]))
     bias = None if bias is None else c.rows(bias)
-    return (kernel_calls.Conv(form, c.rows(x), c.rows(weight), bias, outs[0], stride, padding, dilation, groups, tiles),)
+    return (kernel_calls.ConvCall(form, c.rows(x), c.rows(weight), bias, outs[0], stride, padding, dilation, groups, tiles),)
 
 
 @convolution.grad("x")
@@ -142,7 +142,7 @@ def _(x, y, kernel, stride, padding, dilation, groups):
 def _(c, outs, x, y, kernel, stride, padding, dilation, groups):
     if x.dtype.name not in kernel_calls.TYPES:
         return None
-    return (kernel_calls.Conv(kernel_calls.WEIGHT, c.rows(x), outs[0], None, c.rows(y), stride, padding, dilation, groups),)
+    return (kernel_calls.ConvCall(kernel_calls.WEIGHT, c.rows(x), outs[0], None, c.rows(y), stride, padding, dilation, groups),)
 
 
 @convolution_weight.grad("x")

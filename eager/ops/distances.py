@@ -1,6 +1,6 @@
 """Distances of rows: of all pairs above the diagonal row by row, of rows side by side; cosines of their angles."""
 
-from ...runtime.kernel_calls import TYPES, Job, rows_of
+from ...runtime.kernel_calls import TYPES, RuntimeCall, rows_of
 from .. import _call, dtypes
 from ..op.meta import Spec
 from ..op.op import composite, scalar, static
@@ -37,7 +37,7 @@ pair_distances.native(_call.pair_distances)
 
 def _job(name, out, x, arrays):
     rows, width = x.shape
-    return (Job(name, TYPES[out.dtype.name], rows, rows * width, arrays, (rows, width)),)
+    return (RuntimeCall(name, TYPES[out.dtype.name], rows, rows * width, arrays, (rows, width)),)
 
 
 @pair_distances.calls

@@ -93,7 +93,7 @@ def _(c, outs, x, sizes, *window):
     numbers = _fold_numbers(sizes, *window)
     work = numbers[2] * numbers[3] * window[0][0] * window[0][1]
     return (
-        kernel_calls.Job(
+        kernel_calls.RuntimeCall(
             "fold_windows", kernel_calls.TYPES[out.dtype.name], out.shape[0] * out.shape[1], work, (out, c.rows(x)), numbers
         ),
     )

@@ -20,7 +20,7 @@ from .rearrange import pad
 from .views import as_strided, reshape, restrided, slice_dim, squeeze, unsqueeze
 
 
-def checked(index, size, text, error: type[Exception] = IndexError):
+def check_indices(index, size, text, error: type[Exception] = IndexError):
     """Refuse indices outside [0, size); `text` may name the offender as {bad}."""
     if copy_gather.out_of_range(index, size):
         bad = index[(index < 0) | (index >= size)].flat[0]
@@ -75,9 +75,9 @@ def _(x, dim, index):
 @gather.numpy
 def _(x, dim, index):
     if x.ndim == 0:
-        checked(index, 1, _OUT_OF_DIM % dim, RuntimeError)
+        check_indices(index, 1, _OUT_OF_DIM % dim, RuntimeError)
         return np.broadcast_to(x, index.shape).copy()
-    checked(index, x.shape[dim], _OUT_OF_DIM % dim, RuntimeError)
+    check_indices(index, x.shape[dim], _OUT_OF_DIM % dim, RuntimeError)
     return x[_along(x.shape, index, dim)]
 
 
@@ -121,7 +121,7 @@ def _scatter(name, mode, kernel):
 
     @record.inplace.numpy
     def write(x, dim, index, source):
-        checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
+        check_indices(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
         source = source[tuple(slice(n) for n in index.shape)]
         if np.may_share_memory(x, index):  # (checked above: what is written would change it)
             index = index.copy()
@@ -303,7 +303,7 @@ def scatter_value(s, i, x, dim: static, index: mask, value: scalar):
 
 @scatter_value.numpy
 def _(x, dim, index, value):
-    checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
+    check_indices(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
     out = copy_gather.copied(x)
     out[_along(x.shape, index, dim)] = value
     return out
@@ -338,7 +338,7 @@ def _(x, dim, index):
 
 @index_select.numpy
 def _(x, dim, index):
-    return np.take(x, checked(index, x.shape[dim], "index out of range in self"), axis=dim)
+    return np.take(x, check_indices(index, x.shape[dim], "index out of range in self"), axis=dim)
 
 
 @index_select.grad("x")
@@ -368,8 +368,8 @@ def _index_write(name, mode, kernel):
     @record.inplace.numpy
     def write(x, dim, index, source):
         if mode == "add" and x.ndim > 1:
-            checked(index, x.shape[dim], _OUT_OF_DIM % dim, RuntimeError)
-        checked(index, x.shape[dim] if x.ndim else 1, "index out of range in self")
+            check_indices(index, x.shape[dim], _OUT_OF_DIM % dim, RuntimeError)
+        check_indices(index, x.shape[dim] if x.ndim else 1, "index out of range in self")
         if mode == "set" or not added_rows(x, dim, index, source):
             kernel(x, (slice(None),) * dim + (index,), source)
 
@@ -416,7 +416,7 @@ def index_fill(s, i, x, dim: static, index: mask, value: scalar):
 @index_fill.numpy
 def _(x, dim, index, value):
     out = x.copy("K")
-    out[(slice(None),) * dim + (checked(index, x.shape[dim], "index out of range in self"),)] = value
+    out[(slice(None),) * dim + (check_indices(index, x.shape[dim], "index out of range in self"),)] = value
     return out
 
 
@@ -491,7 +491,7 @@ def _(weight, index):
 
 @embedding_lookup.numpy
 def _(weight, index):
-    return np.take(weight, checked(index, weight.shape[0], "index out of range in self"), axis=0)
+    return np.take(weight, check_indices(index, weight.shape[0], "index out of range in self"), axis=0)
 
 
 @embedding_lookup.grad("weight")

@@ -95,14 +95,14 @@ def call(c, out, x, dim, make):
     arrays = (
         out,
         x,
-        kernel_calls.Table(tuple(ends.tolist())),
-        kernel_calls.Table(tuple(index.tolist())),
-        kernel_calls.Table(tuple(weight.tolist()), x.dtype),
+        kernel_calls.NumberTable(tuple(ends.tolist())),
+        kernel_calls.NumberTable(tuple(index.tolist())),
+        kernel_calls.NumberTable(tuple(weight.tolist()), x.dtype),
     )
     numbers, type_ = (x.shape[dim], len(ends), inner), kernel_calls.TYPES[x.dtype.name]
     if type(inner) is int and inner == 1:
-        return (kernel_calls.Job("taps_single", type_, outer, reads * len(ends), arrays, numbers),)
-    return (kernel_calls.Job("taps_inner", type_, outer * len(ends), reads * inner, arrays, numbers),)
+        return (kernel_calls.RuntimeCall("taps_single", type_, outer, reads * len(ends), arrays, numbers),)
+    return (kernel_calls.RuntimeCall("taps_inner", type_, outer * len(ends), reads * inner, arrays, numbers),)
 
 
 def _numpy(x, dim, taps, out):

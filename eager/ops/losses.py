@@ -17,7 +17,7 @@ from .activations import log_sigmoid
 from .arithmetic import absolute, add, cast, clamp, div, eq, lt, masked_fill, mul, ne, neg, sign, square, sub, where
 from .elementary import exp, log, log1p, sigmoid
 from .upcast import back, single
-from .indexing import checked, gather, index_select, spread
+from .indexing import check_indices, gather, index_select, spread
 from .reduce import extent, logsumexp, mean, sum as sum_dims
 from .views import expand, reshape, squeeze, unsqueeze
 
@@ -418,7 +418,7 @@ def _(x, target, weight, reduction, ignore_index):
         or target.dtype != np.int64
         or len(target) != len(x)
         or 0 <= ignore_index < x.shape[1]
-        or not kernels.plain(x)
+        or not kernels.are_contiguous_floats(x)
         or copy_gather.out_of_range(target, x.shape[1])
     ):
         return NotImplemented
@@ -500,7 +500,7 @@ def _native_rows(x, target, weight, label_smoothing) -> bool:
         and x.size > 0
         and target.ndim == 1
         and target.dtype == np.int64
-        and kernels.plain(x, weight)
+        and kernels.are_contiguous_floats(x, weight)
         and target.flags.c_contiguous
     )
 
@@ -537,7 +537,7 @@ def _(x, target, weight, reduction, ignore_index, label_smoothing):
         return NotImplemented
     kept = target != ignore_index
     safe = target if kept.all() else np.where(kept, target, 0)
-    checked(safe, x.shape[1], "Target {bad} is out of bounds.")
+    check_indices(safe, x.shape[1], "Target {bad} is out of bounds.")
     lse = _row_lse(x)
     loss = lse - x[np.arange(len(x)), safe]
     if safe is not target:

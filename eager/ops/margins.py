@@ -132,7 +132,7 @@ def _job(c, name, x, target, arrays, *numbers):
         return None
     rows, classes = x.shape
     arrays += tuple(kernel_calls.rows_of(c, x, target))
-    return (kernel_calls.Job(name, kernel_calls.TYPES[x.dtype.name], rows, _work(classes), arrays, (classes, *numbers)),)
+    return (kernel_calls.RuntimeCall(name, kernel_calls.TYPES[x.dtype.name], rows, _work(classes), arrays, (classes, *numbers)),)
 
 
 @multilabel_margin_rows.calls

@@ -84,7 +84,7 @@ def forward_calls(c, name, x: Any, h0: Any, c0, weight: Any, bias, valid, revers
     arrays = x, h0, c0, weight, bias, valid, out, hn, cn, gates, cells
     same = {"lstm": ((9, 0),), "gru": ()}.get(name, ((6, 0),))  # gates, or states, where their inputs were
     flops = _flops(numbers, weight)
-    return (kernel_calls.Job(name + "_forward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),)
+    return (kernel_calls.RuntimeCall(name + "_forward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),)
 
 
 def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight: Any, valid, reverse, g_x, g_h, third):
@@ -99,4 +99,4 @@ def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight:
     arrays = g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third
     same = ((9, 3),) if name == "lstm" else ()  # gradients where the gates were
     flops = _flops(numbers, weight)
-    return (kernel_calls.Job(name + "_backward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),)
+    return (kernel_calls.RuntimeCall(name + "_backward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),)

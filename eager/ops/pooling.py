@@ -50,7 +50,7 @@ def _max_load(s, i, r, x, kernel_size, stride, padding, dilation, ceil_mode):
     return x(*lead, *index) if inside is None else x(*lead, *index, mask=inside, other=_lowest(x.dtype))
 
 
-def _max_record(name, combine, outputs):
+def _max_op(name, combine, outputs):
     def fn(s, x, kernel_size: static, stride: static, padding: static, dilation: static, ceil_mode: static):
         return x
 
@@ -66,8 +66,8 @@ def _max_record(name, combine, outputs):
     )
 
 
-max_pool = _max_record("max_pool", "argmax", ("values", Out("place", differentiable=False)))
-max_pool_values = _max_record("max_pool_values", "max", None)
+max_pool = _max_op("max_pool", "argmax", ("values", Out("place", differentiable=False)))
+max_pool_values = _max_op("max_pool_values", "max", None)
 
 
 @max_pool.native

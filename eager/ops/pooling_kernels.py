@@ -135,7 +135,7 @@ def plane_calls(c, name, out, x, big, outs, arrays, window, types, divisor=0, co
         work = work * size
     numbers = _numbers(1, big, outs, *window, counted=counted)
     return (
-        kernel_calls.Job(
+        kernel_calls.RuntimeCall(
             f"{name}_planes", kernel_calls.TYPES[x.dtype.name], units, work, arrays, numbers, (float(divisor or 0),)
         ),
     )

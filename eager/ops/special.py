@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from ...runtime import elementwise, special as kernels
-from ...runtime.kernel_calls import Table
+from ...runtime.kernel_calls import NumberTable
 from .. import _call, dtypes
 from ..op import prims
 from ..op.meta import broadcast_shapes
@@ -51,7 +51,7 @@ def _calls(c, name, out, x, series, doubles):
     if x.dtype is not dtypes.float32 and not (doubles and x.dtype is dtypes.float64) or c.is_empty(x):
         return None
     coefficients, numbers = series(x.dtype is dtypes.float64)
-    return kernels.special_calls(c, name, out, x, Table(tuple(coefficients.tolist()), dtypes.float64), numbers)
+    return kernels.special_calls(c, name, out, x, NumberTable(tuple(coefficients.tolist()), dtypes.float64), numbers)
 
 
 def _floats(x) -> bool:

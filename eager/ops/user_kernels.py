@@ -63,7 +63,7 @@ def same_memory(a):
 
 
 @functools.cache
-def record(count: int):
+def user_kernel_op(count: int):
     """The op for kernels that write this many tensors."""
 
     def user_kernel(operands: tensors, call: static):

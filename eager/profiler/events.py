@@ -32,7 +32,7 @@ class FunctionEvent:
         return replace(self)
 
 
-def settled(events: Iterable[FunctionEvent]) -> EventList:
+def nest_events(events: Iterable[FunctionEvent]) -> EventList:
     """Events in the order of their beginnings, outer ones first; what lies in an event is its `inner` time."""
     ordered = EventList(sorted(events, key=lambda e: (e.start, -e.end)))
     around: dict[int, list[FunctionEvent]] = {}

@@ -14,7 +14,7 @@ from ...runtime import locks, native, compile_log
 from .. import dispatch
 from ..state import Mode
 from ..tensor import Tensor
-from .events import EventList, FunctionEvent, settled, this_thread
+from .events import EventList, FunctionEvent, nest_events, this_thread
 
 MOST_PLACES = 3  # source lines in the name of a kernel
 
@@ -53,7 +53,7 @@ class Recorder(Mode):
 
     def finished(self) -> EventList:
         """What has ended, in the order of beginnings."""
-        return settled(event for event in self.events if event.end)
+        return nest_events(event for event in self.events if event.end)
 
     def __enter__(self):
         super().__enter__()

@@ -54,7 +54,7 @@ def _to_absent(storage, location):
     """To a GPU, if there is one; other devices are known by name only."""
     kind = location.partition(":")[0]
     if kind == "cuda" and devices.usable(kind):
-        place = devices.place(location)
+        place = devices.resolve_device(location)
         return storage if storage.device is place else devices.runtimes[kind].upload(storage, place)
     if kind in ("cuda", "mps", "xpu"):
         name = kind.upper()

@@ -174,7 +174,7 @@ class _Stop(Exception):
     """All that is needed has been computed again."""
 
 
-class _Place:
+class _Holder:
     """Stands for a tensor that the region saved. `found`: per run of the engine, the tensor computed again."""
 
     __slots__ = ("found", "__weakref__")
@@ -187,7 +187,7 @@ def description(t: Tensor) -> dict:
     return {"shape": t.shape, "dtype": t.dtype, "device": t.device}
 
 
-class _Region:
+class _CheckpointFrame:
     """One checkpointed call: the places it left, in order, and how to run it again."""
 
     def __init__(self, function, args, kwargs, surroundings, context, early_stop, check, debug):
@@ -202,13 +202,13 @@ class _Region:
 
     # the first run
 
-    def pack(self, t: Tensor) -> _Place:
-        place = _Place()
+    def pack(self, t: Tensor) -> _Holder:
+        place = _Holder()
         self.places.append(weakref.ref(place))
         self.first.append(self.check(t))
         return place
 
-    def unpack(self, place: _Place) -> Tensor:
+    def unpack(self, place: _Holder) -> Tensor:
         run = state.task or _Once()
         if run not in self.done:
             self.run_again(run)
@@ -248,7 +248,7 @@ class _Once:
 class _Again:
     """The saved tensors of a second run, matched with the places of the first."""
 
-    def __init__(self, region: _Region, run: int):
+    def __init__(self, region: _CheckpointFrame, run: int):
         self.region, self.run = region, run
         self.seen: list = []
         self.wanted = sum(ref() is not None for ref in region.places)
@@ -303,7 +303,7 @@ def without_reentry(function, args, kwargs, preserve_rng_state, context_fn, dete
     if not state.grad:
         with forward_context:
             return function(*args, **kwargs)
-    region = _Region(
+    region = _CheckpointFrame(
         function,
         args,
         kwargs,

@@ -11,7 +11,7 @@ from typing import Any
 from ...capture.shapes.expr import Expr, is_const, lift
 from ..loops.body import Buffer, Value
 from ..loops.ir import LoopKernel, Store
-from .loop_codegen import Nest
+from .loop_codegen import StepWriter
 from .prims import CPP_PRIMS, type_of
 from .cpp_text import Lines
 
@@ -37,7 +37,7 @@ LOGICAL = frozenset(
 )
 
 
-def of_bytes(kernel: LoopKernel) -> bool:
+def is_byte_map(kernel: LoopKernel) -> bool:
     """Whether a map (one step that only stores) computes with bytes alone, in rows that are long enough."""
     (step,) = kernel.steps
     if not step.axes or step.reduces or step.looks or step.index_values() or kernel.locals:
@@ -45,9 +45,9 @@ def of_bytes(kernel: LoopKernel) -> bool:
     last = step.axes[-1]
     if type(last.extent) is int and last.extent < LONG:
         return False
-    return all(is_byte(v) and (v.op != "load" or runs(v.attrs.buffer, v.attrs.index, last.var)) for v in step.values()) and all(
-        s.mode == "set" and runs(s.buffer, s.index, last.var) == 1 for s in step.stores
-    )
+    return all(
+        is_byte(v) and (v.op != "load" or access_direction(v.attrs.buffer, v.attrs.index, last.var)) for v in step.values()
+    ) and all(s.mode == "set" and access_direction(s.buffer, s.index, last.var) == 1 for s in step.stores)
 
 
 def is_byte(value: Value) -> bool:
@@ -66,7 +66,7 @@ def is_byte(value: Value) -> bool:
     return given in BYTES and (value.op in COMPARED or value.op in SAME)
 
 
-def runs(buffer: Buffer, index: tuple, var: Expr) -> int:
+def access_direction(buffer: Buffer, index: tuple, var: Expr) -> int:
     """1 where an access moves on by an element with the axis, -1 where it stays, else 0."""
     parts = lift(buffer.linear(index)).affine([var])
     if parts is None or not is_const(parts[0][var]):
@@ -74,7 +74,7 @@ def runs(buffer: Buffer, index: tuple, var: Expr) -> int:
     return {1: 1, 0: -1}.get(int(parts[0][var]), 0)
 
 
-class ByteNest(Nest):
+class ByteStepWriter(StepWriter):
     """A nest whose values are registers of bytes."""
 
     def write_value(self, out: Lines, value: Value) -> str:

@@ -1,6 +1,6 @@
 """A loop program as C++: readable kernels, one entry point that runs them in order, one that plans memory.
 
-In: a scheduled `Program` with its memory plan. Out: `Generated`: translation units (kernels spread over as many as
+In: a scheduled `Program` with its memory plan. Out: `CppSource`: translation units (kernels spread over as many as
 there are cores) and what the wrapper must know. Equal kernels are emitted once. The text depends on nothing but the
 program.
 """
@@ -19,12 +19,12 @@ from ...runtime.dataclass import data
 from ...runtime.errors import InternalError
 from ..loops.body import Buffer, is_zero
 from ..loops.ir import ExternCall, Program, View, leaves
-from .extern_calls import Place, call_lines, call_work, list_lines, real, rounds
+from .extern_calls import PointerText, call_lines, call_work, list_lines, real, rounds
 from .headers import needed
 from .prims import type_of
 from .templates import write_kernel
 from .cpp_text import Lines, Names, cpp, factor, identifier, prelude
-from .kernel_writer import Written, describe
+from .kernel_writer import CppKernel, describe
 
 SMALL = 6  # functions that one translation unit may have before a second one pays
 EACH = 6500  # characters that take the C++ compiler as long as any function does, however short it is: 20 ms
@@ -34,7 +34,7 @@ EXPORT = 'extern "C" __attribute__((visibility("default")))'
 
 
 @data
-class Generated:
+class CppSource:
     """C++ texts, and the order of fresh outputs, externs and kernels that the entry point uses."""
 
     sources: list[str]
@@ -68,7 +68,7 @@ def regions_of(kernel: Any) -> tuple[str, ...]:
 MARK = "// ---- end of the prelude ----\n"
 
 
-def generate(program: Program) -> Generated:
+def generate(program: Program) -> CppSource:
     return Writer(program).generate()
 
 
@@ -92,7 +92,7 @@ class Writer:
         self.work: list[str] = []
         self.numbers = [o for o in program.outputs if isinstance(o, (Expr, int)) and not isinstance(o, bool)]
 
-    def generate(self) -> Generated:
+    def generate(self) -> CppSource:
         run = Lines(1)
         for kernel in self.program.kernels:
             if isinstance(kernel, ExternCall):
@@ -100,14 +100,14 @@ class Writer:
             else:
                 self.call_kernel(run, kernel)
         entry = "\n\n".join([self.entry(run), self.plan()])
-        return Generated(self.units(entry), self.outputs, self.externs, self.kernels, self.numbers, self.lines, self.regions)
+        return CppSource(self.units(entry), self.outputs, self.externs, self.kernels, self.numbers, self.lines, self.regions)
 
     # -- functions
 
     def call_kernel(self, run: Lines, kernel: Any) -> None:
         self.call_written(run, write_kernel(self.program, kernel))
 
-    def call_written(self, run: Lines, written: Written) -> None:
+    def call_written(self, run: Lines, written: CppKernel) -> None:
         for earlier in written.extra:
             self.call_written(run, earlier)
         shared = written.code in self.functions
@@ -131,14 +131,14 @@ class Writer:
             run("if (error) return error;")
 
     @staticmethod
-    def heading(written: Written, name: str, shared: bool) -> list[str]:
+    def heading(written: CppKernel, name: str, shared: bool) -> list[str]:
         """The comment of a call; one of a function that was printed for an equal kernel tells its own origins."""
         told = describe(written.kernel)
         if not written.code:
             return told
         return [f"{written.kernel.name}: {name}", *(told[1 : 1 + len(written.kernel.origins)] if shared else [])]
 
-    def function(self, written: Written) -> str:
+    def function(self, written: CppKernel) -> str:
         """The name of the function with this text; a new text is printed with the names of its first buffers."""
         name = self.functions.get(written.code)
         if name is None:
@@ -240,7 +240,7 @@ class Writer:
         """The address of a region's first element."""
         buffer = region.buffer if isinstance(region, View) else region
         if is_zero(region.offset) and buffer.name in self.positions:
-            return Place.of(self.pointer(buffer), self.positions[buffer.name])
+            return PointerText.of(self.pointer(buffer), self.positions[buffer.name])
         return self.moved(buffer, region.offset)
 
     def plan(self) -> str:
@@ -292,7 +292,7 @@ class Writer:
         )
 
 
-def readable(written: Written, name: str) -> str:
+def readable(written: CppKernel, name: str) -> str:
     """The function with buffers' names for placeholders; none hides a name of the function's own."""
     text = written.code.replace("{fn}", name)
     names = Names()

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...capture.shapes.expr import ExprLike, product
 from ...capture.shapes.symbolic_shapes import SymFloat
-from ...runtime.kernel_calls import NUMBERS, TYPES, Conv, Job, Table
+from ...runtime.kernel_calls import NUMBERS, TYPES, ConvCall, RuntimeCall, NumberTable
 from ...runtime.errors import Unsupported
 from ..loops.ir import View
 from .cpp_text import cpp, factor
@@ -21,12 +21,14 @@ Scalar = Callable[[str], str]  # name of a float input -> its text
 
 
 def call_lines(call: Any, pointer: Pointer, scalar: Scalar) -> list[str]:
-    return job_lines(call, pointer, scalar) if isinstance(call, Job) else conv_lines(call, pointer)
+    return job_lines(call, pointer, scalar) if isinstance(call, RuntimeCall) else conv_lines(call, pointer)
 
 
 def rounds(calls: tuple) -> list[tuple]:
     """Calls in order; neighbours of one kernel that do not touch each other's results are one run."""
-    apart = lambda call: (call.name, 0 if call.same and not call.alone else id(call)) if isinstance(call, Job) else id(call)
+    apart = lambda call: (
+        (call.name, 0 if call.same and not call.alone else id(call)) if isinstance(call, RuntimeCall) else id(call)
+    )
     return [tuple(group) for _, group in itertools.groupby(calls, apart)]
 
 
@@ -38,7 +40,7 @@ def call_work(call: Any) -> str:
 # -- convolutions
 
 
-def conv_lines(call: Conv, pointer: Pointer) -> list[str]:
+def conv_lines(call: ConvCall, pointer: Pointer) -> list[str]:
     kernel = call.weight.sizes[2:]
     return [
         "FbConv c = {};",
@@ -52,7 +54,7 @@ def conv_lines(call: Conv, pointer: Pointer) -> list[str]:
     ]
 
 
-def geometry_lines(call: Conv) -> list[str]:
+def geometry_lines(call: ConvCall) -> list[str]:
     """Everything but pointers and the kernel's sizes."""
     x, out = call.x, call.out
     return [
@@ -76,7 +78,7 @@ def three(name: str, values: tuple, missing: int = 1) -> list[str]:
     return [", ".join(f"c.{name}[{d}] = {cpp(v)}" for d, v in enumerate(values)) + ";"]
 
 
-def conv_work(call: Conv) -> str:
+def conv_work(call: ConvCall) -> str:
     each = product(call.weight.sizes[1:])
     return f"{factor(product(call.out.sizes))} * {factor(each)} / 8 + 1"
 
@@ -84,8 +86,8 @@ def conv_work(call: Conv) -> str:
 # -- jobs
 
 
-def job_lines(call: Job, pointer: Pointer, scalar: Scalar) -> list[str]:
-    tables = [a for a in call.arrays if isinstance(a, Table)]
+def job_lines(call: RuntimeCall, pointer: Pointer, scalar: Scalar) -> list[str]:
+    tables = [a for a in call.arrays if isinstance(a, NumberTable)]
     named = {id(a): f"(void*)table{k}" for k, a in enumerate(tables)}
     arrays = [named.get(id(a)) or (pointer(a) if a is not None else "nullptr") for a in call.arrays]
     return [
@@ -99,16 +101,16 @@ def job_lines(call: Job, pointer: Pointer, scalar: Scalar) -> list[str]:
     ]
 
 
-def table_line(table: Table, number: int) -> str:
+def table_line(table: NumberTable, number: int) -> str:
     type_ = "i64" if table.dtype is None else "double" if table.dtype.name == "float64" else "float"
     return f"static const {type_} table{number}[] = {{{', '.join([*map(repr, table.numbers), '0'])}}};"
 
 
-def list_lines(calls: tuple[Job, ...], pointer: Pointer, scalar: Scalar) -> list[str]:
+def list_lines(calls: tuple[RuntimeCall, ...], pointer: Pointer, scalar: Scalar) -> list[str]:
     """Several jobs in one run. Equal numbers stand there once; the arrays of many jobs, a table of positions in `buffers`
     where they are inputs and outputs, compile quickly."""
     numbers, reals, rows, pointers = Shared(), Shared(), [], []
-    tables = {a: None for call in calls for a in call.arrays if isinstance(a, Table)}
+    tables = {a: None for call in calls for a in call.arrays if isinstance(a, NumberTable)}
     named = {id(a): f"(void*)table{k}" for k, a in enumerate(tables)}
     for call in calls:
         whole = numbers.place([number(n) for n in call.numbers])
@@ -148,12 +150,14 @@ def list_lines(calls: tuple[Job, ...], pointer: Pointer, scalar: Scalar) -> list
 
 
 def array_lines(pointers: list[str], widths: list[int]) -> list[str]:
-    at = [text.number if isinstance(text, Place) else -1 for text in pointers]
+    at = [text.number if isinstance(text, PointerText) else -1 for text in pointers]
     rows, begin = [], 0
     for width in widths:
         rows.append("    " + ", ".join(map(str, at[begin : begin + width])) + ",")
         begin += width
-    others = [f"arrays[{k}] = {text};" for k, text in enumerate(pointers) if not isinstance(text, Place) and text != "nullptr"]
+    others = [
+        f"arrays[{k}] = {text};" for k, text in enumerate(pointers) if not isinstance(text, PointerText) and text != "nullptr"
+    ]
     return [
         "static const int at[] = {   // positions in `buffers`; -1: none, or told below",
         *rows,
@@ -164,13 +168,13 @@ def array_lines(pointers: list[str], widths: list[int]) -> list[str]:
     ]
 
 
-class Place(str):
+class PointerText(str):
     """A pointer's text, and its number among the inputs and outputs."""
 
     number = -1
 
     @classmethod
-    def of(cls, text: str, number: int) -> Place:
+    def of(cls, text: str, number: int) -> PointerText:
         made = cls(text)
         made.number = number
         return made
@@ -237,10 +241,10 @@ FUNCTIONS = {
 }
 
 
-def job_work(call: Job) -> str:
+def job_work(call: RuntimeCall) -> str:
     if isinstance(call.units, int) and isinstance(call.work, int):
         return str(call.units * call.work // 4 + 1)
     return f"{factor(call.units)} * {factor(call.work)} / 4 + 1"
 
 
-WORK = {Conv: conv_work, Job: job_work}
+WORK = {ConvCall: conv_work, RuntimeCall: job_work}

@@ -2,7 +2,7 @@
 comments.
 
 A kernel's writer hands its nests names for buffers (placeholders), accumulators, values and scalars, and wraps
-their lines into a function over a range of points. `Written` is what the entry point needs of it.
+their lines into a function over a range of points. `CppKernel` is what the entry point needs of it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ...capture.shapes.expr import Expr, ExprLike, from_atom, lift, product
 from ...runtime.dataclass import data
 from ...runtime.errors import InternalError
 from ..loops.body import Buffer, Value, index_var
-from ..loops.ir import Axis, GemmKernel, ScatterKernel, Step, outer_axes, reads, step_bounds, steps, writes
+from ..loops.ir import Axis, GemmKernel, ScatterKernel, Step, outer_axes, buffers_read, step_bounds, steps, buffers_written
 from ..source_text import shape_text
 from .prims import COSTS, Type, type_of
 from .cpp_text import Lines, Names, factor
 
 
 @data
-class Written:
+class CppKernel:
     """One kernel in C++. `call` are the lines of the entry point, with `{fn}` for the function's name; the function gets
     its buffers' addresses moved by `starts` elements."""
 
@@ -31,7 +31,7 @@ class Written:
     call: list[str]
     work: str
     fallible: bool = False
-    extra: list[Written] = field(default_factory=list)  # kernels that must run before (a scatter's initial copy)
+    extra: list[CppKernel] = field(default_factory=list)  # kernels that must run before (a scatter's initial copy)
     starts: dict[str, ExprLike] = field(default_factory=dict)  # by buffer name
 
 
@@ -210,13 +210,13 @@ def describe(kernel: Any) -> list[str]:
     lines = [f"{kernel.name}: {headline(kernel)}"]
     lines += [f"  {origin.node}" + (f"   {origin.line}" if origin.line else "") for origin in kernel.origins]
     lines += [f"  why: {note}" for note in kernel.notes]
-    moved = [*reads(kernel), *writes(kernel)]
+    moved = [*buffers_read(kernel), *buffers_written(kernel)]
     if moved:
         lines.append(
             "  reads "
-            + (", ".join(f"{b.name} {shape_text(b.dtype, b.sizes)}" for b in reads(kernel)) or "nothing")
+            + (", ".join(f"{b.name} {shape_text(b.dtype, b.sizes)}" for b in buffers_read(kernel)) or "nothing")
             + "; writes "
-            + ", ".join(f"{b.name} {shape_text(b.dtype, b.sizes)}" for b in writes(kernel))
+            + ", ".join(f"{b.name} {shape_text(b.dtype, b.sizes)}" for b in buffers_written(kernel))
         )
     total = [b.numel() * b.dtype.itemsize for b in moved]
     if total and all(isinstance(t, int) for t in total):

@@ -13,14 +13,14 @@ from typing import Any
 from ...capture.shapes.expr import Expr, ExprLike, is_const, lift, product
 from ...runtime.dataclass import data
 from ..loops.body import Buffer, Rewriter, Value
-from ..loops.ir import Axis, LoopKernel, Step, Store, fallible, step_bounds, writes
-from .byte_maps import ByteNest, of_bytes
-from .loop_codegen import ALIGNMENT, Nest
+from ..loops.ir import Axis, LoopKernel, Step, Store, fallible, step_bounds, buffers_written
+from .byte_maps import ByteStepWriter, is_byte_map
+from .loop_codegen import ALIGNMENT, StepWriter
 from .prims import COSTS, type_of
-from .segments import at, segments
+from .segments import step_at, segments
 from .cpp_text import Lines, cpp, factor
-from .prefetch import ROWS_AHEAD, columns_ahead, from_memory, phases, rows_ahead, streamed
-from .kernel_writer import KernelWriter, Written, cost, decode, extents, work_text
+from .prefetch import ROWS_AHEAD, columns_ahead, from_memory, phases, rows_ahead, streaming_stores
+from .kernel_writer import KernelWriter, CppKernel, cost, decode, extents, work_text
 
 RANGE = "static void {fn}(void* raw, i64 begin, i64 end, int thread)"
 MAP_BLOCK = 16384  # a map's rows up to this length are not cut into chunks (map_block in loops.h)
@@ -34,24 +34,24 @@ FEW, FEW_COST = 8, 12  # elements of a row in segments, at most so dear, that ar
 STACK_BYTES = 65536  # row scratch below this lives on the stack
 
 
-def write_loops(program: Any, kernel: LoopKernel) -> Written:
+def write_loops(program: Any, kernel: LoopKernel) -> CppKernel:
     """The kernel by its form."""
     if kernel.vector == "outer" and kernel.outer:
         return ColumnKernel(program, kernel).write()
     step = kernel.steps[0]
     if len(kernel.steps) > 1 or step.reduces or kernel.locals or not (kernel.outer or step.axes):
         return RowKernel(program, kernel).write()
-    moved = turned_copy(kernel)
+    moved = as_transpose_copy(kernel)
     if moved is not None:
         return CopyKernel(program, kernel, moved).write()
-    turning = None if step.looks else turned(kernel)
+    turning = None if step.looks else transposed_accesses(kernel)
     return SquareKernel(program, kernel, turning).write() if turning else MapKernel(program, kernel).write()
 
 
 class RowKernel(KernelWriter):
     """For each point of the outer axes, over the pool: the steps one after the other."""
 
-    def write(self) -> Written:
+    def write(self) -> CppKernel:
         body = Lines(1)
         self.start_streams(body)
         self.write_scratch(body)
@@ -59,7 +59,7 @@ class RowKernel(KernelWriter):
         walked = self.write_points(body)
         ahead = rows_ahead(self.kernel)
         for k, step in enumerate(self.kernel.steps):
-            Nest(self, step, step.axes, self.kernel.outer, ahead=ahead.get(k)).write(body)
+            StepWriter(self, step, step.axes, self.kernel.outer, ahead=ahead.get(k)).write(body)
         for _ in (0, *walked):
             body.close()
         self.close_scratch(body)
@@ -77,11 +77,11 @@ class RowKernel(KernelWriter):
         decode(body, tuple(others), "point")
         for step, store in sums:
             zero = Store(store.buffer, store.index, store.value.body.const(0, store.buffer.dtype))
-            Nest(self, Step(step.axes, (zero,)), step.axes, tuple(others)).write(body)
+            StepWriter(self, Step(step.axes, (zero,)), step.axes, tuple(others)).write(body)
         body.open(f"for (i64 {last.name} = 0; {last.name} < {cpp(last.extent)}; {last.name}++)")
         return (last,)
 
-    def written(self, body: Lines, points: str, per: str, block: str = "0") -> Written:
+    def written(self, body: Lines, points: str, per: str, block: str = "0") -> CppKernel:
         out = Lines()
         out.open(RANGE)
         out("const Args& args = *(const Args*)raw;")
@@ -92,11 +92,11 @@ class RowKernel(KernelWriter):
         out.close()
         call = [f"Args args = {{p, sym, fsym, rt, &error, {block}}};", f"run_kernel({{fn}}, args, {points}, {per});"]
         work, checked = f"({points}) * ({per})", bool(self.checks())
-        return Written(self.kernel, out.text(), self.buffers, call, work, checked, starts=self.starts)
+        return CppKernel(self.kernel, out.text(), self.buffers, call, work, checked, starts=self.starts)
 
     def start_streams(self, out: Lines) -> None:
         """Decide what is written past the caches; all that was must be in memory when the function returns."""
-        self.streams, self.streams_if = streamed(self.kernel)
+        self.streams, self.streams_if = streaming_stores(self.kernel)
         if self.streams:
             out("Drain drain;")
         if self.streams_if:
@@ -132,9 +132,9 @@ class RowKernel(KernelWriter):
 class MapKernel(RowKernel):
     """One step without reductions: rows times chunks of the last axis, over the pool."""
 
-    def write(self) -> Written:
+    def write(self) -> CppKernel:
         step = self.kernel.steps[0]
-        self.nest = ByteNest if of_bytes(self.kernel) else Nest
+        self.nest = ByteStepWriter if is_byte_map(self.kernel) else StepWriter
         axes = (*self.kernel.outer, *step.axes)
         rows, last = axes[:-1], axes[-1]
         if isinstance(last.extent, int) and 0 < last.extent <= MAP_BLOCK:
@@ -159,7 +159,7 @@ class MapKernel(RowKernel):
         points = " * ".join([*(factor(e) for e in extents(rows)), f"(({extent} + {block} - 1) / {block})"])
         return self.written(body, points, f"{block} * {cost(step)} / 4 + 1", block)
 
-    def cleared(self, body: Lines, store: Store, last: Axis) -> Written:
+    def cleared(self, body: Lines, store: Store, last: Axis) -> CppKernel:
         """One run of zeros, by the C library: it knows what fills memory best."""
         extent, block = factor(last.extent), f"map_block({factor(last.extent)})"
         start = self.linear(store.buffer, store.index, False) - last.var
@@ -180,11 +180,11 @@ class MapKernel(RowKernel):
             bounds = f"fb_max(first - {begin}, 0)", f"fb_min(past - {begin}, {part.axes[0].extent})"
             self.nest(self, part, part.axes, rows, *bounds, aligned=begin % ALIGNMENT == 0).write(body)
 
-    def whole_rows(self, step: Step, rows: tuple[Axis, ...], last: Axis) -> Written:
+    def whole_rows(self, step: Step, rows: tuple[Axis, ...], last: Axis) -> CppKernel:
         """Rows of a known length that need no chunks."""
         body = Lines(1)
         self.start_streams(body)
-        rows, inner = walked(rows, last)
+        rows, inner = split_rows(rows, last)
         step = self.write_tables(body, replace(step, axes=inner), last, product(extents((*rows, *inner[:-1]))))
         body.open("for (i64 point = begin; point < end; point++)")
         decode(body, rows, "point")
@@ -207,14 +207,14 @@ class MapKernel(RowKernel):
         for axis in outer:
             body.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent)}; {axis.name}++)")
         for k in range(last.extent):
-            self.nest(self, at((*rows, *outer), step, last, k), (), (*rows, *outer)).write(body)
+            self.nest(self, step_at((*rows, *outer), step, last, k), (), (*rows, *outer)).write(body)
         for _ in outer:
             body.close()
 
     def write_tables(self, body: Lines, step: Step, last: Axis, rows: ExprLike) -> Step:
         """What is dear and depends on the place in the row alone is computed once for all rows, into row scratch."""
         pays = isinstance(rows, int) and rows >= TABLE_ROWS and at_most(last.extent, TABLE)
-        found = tabled(step, last, {b.name for b in writes(self.kernel)}) if pays else []
+        found = row_table_values(step, last, {b.name for b in buffers_written(self.kernel)}) if pays else []
         if not found:
             return step
         rewrite = Rewriter(found[0].body, {})
@@ -243,14 +243,14 @@ def is_clearing(step: Step, last: Axis) -> bool:
     return zero and parts is not None and is_const(parts[0][last.var]) and int(parts[0][last.var]) == 1
 
 
-def tabled(step: Step, last: Axis, written: set[str]) -> list[Value]:
+def row_table_values(step: Step, last: Axis, written: set[str]) -> list[Value]:
     """The largest values of a step of stores that depend on the last axis alone and cost more than a load; `written`: arrays
     that the kernel writes."""
     if step.looks or any(store.mode != "set" for store in step.stores):
         return []
     work: dict[int, int] = {}  # of values that depend on nothing but the place in the row
     for value in step.values():
-        own = own_work(value, last, written)
+        own = work_of_value(value, last, written)
         if own is not None and all(a.id in work for a in value.args):
             work[value.id] = own + sum(work[a.id] for a in value.args)
     users = [a for value in step.values() if value.id not in work for a in value.args] + [s.value for s in step.stores]
@@ -258,7 +258,7 @@ def tabled(step: Step, last: Axis, written: set[str]) -> list[Value]:
     return list(found.values())[:TABLES]
 
 
-def own_work(value: Value, last: Axis, written: set[str]) -> int | None:
+def work_of_value(value: Value, last: Axis, written: set[str]) -> int | None:
     """What a value costs beside its operands; None where it moves with another axis, or is read from memory that may change."""
     if value.op == "const":
         return 0
@@ -275,7 +275,7 @@ def own_work(value: Value, last: Axis, written: set[str]) -> int | None:
     return COSTS.get(value.op, 1) * (2 if value.dtype.itemsize == 8 else 1)
 
 
-def walked(rows: tuple[Axis, ...], last: Axis) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+def split_rows(rows: tuple[Axis, ...], last: Axis) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
     """(rows over the pool, axes of one row): finding the place of a short row takes longer than the row, so that several are
     walked in a loop where enough are left to share."""
     inner, left = (last,), product(extents(rows))
@@ -288,7 +288,7 @@ def walked(rows: tuple[Axis, ...], last: Axis) -> tuple[tuple[Axis, ...], tuple[
 
 
 @data
-class Turning:
+class TransposedAccesses:
     """Accesses of a map that run along `row` where its vectors run along the last axis: (value or store, buffer,
     index).
     """
@@ -298,7 +298,7 @@ class Turning:
     stores: list[Store]
 
 
-def turned(kernel: LoopKernel) -> Turning | None:
+def transposed_accesses(kernel: LoopKernel) -> TransposedAccesses | None:
     """The transposed accesses of a map, if one axis serves them."""
     step = kernel.steps[0]
     *rows, last = (*kernel.outer, *step.axes)
@@ -307,7 +307,7 @@ def turned(kernel: LoopKernel) -> Turning | None:
     found = [axis for axis in (*loads.values(), *stores.values()) if axis is not None]
     if not found or any(isinstance(axis.extent, int) and axis.extent < SQUARE for axis in (found[0], last)):
         return None
-    return Turning(
+    return TransposedAccesses(
         found[0], [v for v, axis in loads.items() if axis is found[0]], [s for s, axis in stores.items() if axis is found[0]]
     )
 
@@ -326,11 +326,11 @@ def row_of(buffer: Buffer, index: tuple, rows: list[Axis], last: Axis) -> Axis |
 class SquareKernel(RowKernel):
     """A map with transposed accesses: squares of registers are loaded along the other axis and turned."""
 
-    def __init__(self, program: Any, kernel: Any, turning: Turning):
+    def __init__(self, program: Any, kernel: Any, turning: TransposedAccesses):
         super().__init__(program, kernel)
         self.turning = turning
 
-    def write(self) -> Written:
+    def write(self) -> CppKernel:
         step, row = self.kernel.steps[0], self.turning.row
         *axes, last = (*self.kernel.outer, *step.axes)
         others = tuple(axis for axis in axes if axis is not row)
@@ -344,7 +344,7 @@ class SquareKernel(RowKernel):
         body.close(" else {")
         body.depth += 1
         body.open(f"for (i64 {row.name} = line; {row.name} < fb_min(line + FB_W, past); {row.name}++)")
-        Nest(self, step, (last,), (*others, row), "column", f"fb_min(column + FB_W, {width})").write(body)
+        StepWriter(self, step, (last,), (*others, row), "column", f"fb_min(column + FB_W, {width})").write(body)
         for _ in range(5):
             body.close()
         points = " * ".join([*(factor(e) for e in extents(others)), f"(({height} + {STRIPE - 1}) / {STRIPE})"])
@@ -362,7 +362,7 @@ class SquareKernel(RowKernel):
         self.write_turns(body, accesses[: len(self.turning.loads)], 0, "load_square", row, last, bounds)
         body.open("for (int turn = 0; turn < FB_W; turn++)")
         body(f"const i64 {row.name} = line + turn;")
-        Nest(self, step, (last,), (*others, row), "column", squares=names).write(body)
+        StepWriter(self, step, (last,), (*others, row), "column", squares=names).write(body)
         body.close()
         self.write_turns(body, accesses[len(self.turning.loads) :], len(self.turning.loads), "store_square", row, last, bounds)
 
@@ -382,7 +382,7 @@ class SquareKernel(RowKernel):
 
 
 @data
-class TurnedCopy:
+class TransposeCopy:
     """A map that only copies: contiguous along `row` in one of the two arrays and along the last axis in the other. `rows`: the
     axis that is a row of the result, with the strides of the result along it and of the operand along the other one."""
 
@@ -393,7 +393,7 @@ class TurnedCopy:
     x_column: ExprLike
 
 
-def turned_copy(kernel: LoopKernel) -> TurnedCopy | None:
+def as_transpose_copy(kernel: LoopKernel) -> TransposeCopy | None:
     """How a map moves elements from one order of two axes to the other, if that is all it does."""
     step = kernel.steps[0]
     *rows, last = (*kernel.outer, *step.axes)
@@ -414,7 +414,7 @@ def turned_copy(kernel: LoopKernel) -> TurnedCopy | None:
         repeated = any(is_const(s) and int(s) == 0 for s in (contiguous[row.var], other[last.var]))
         if repeated or any(isinstance(axis.extent, int) and axis.extent < SQUARE for axis in (row, last)):
             continue
-        return TurnedCopy(row, last, by_row, *((to[row.var], at[last.var]) if by_row else (to[last.var], at[row.var])))
+        return TransposeCopy(row, last, by_row, *((to[row.var], at[last.var]) if by_row else (to[last.var], at[row.var])))
     return None
 
 
@@ -441,11 +441,11 @@ def open_stripes(body: Lines, height: str, others: tuple[Axis, ...]) -> None:
 class CopyKernel(RowKernel):
     """A copy that exchanges two axes: tiles that are turned over in registers, a stripe of rows of the result a point."""
 
-    def __init__(self, program: Any, kernel: Any, moved: TurnedCopy):
+    def __init__(self, program: Any, kernel: Any, moved: TransposeCopy):
         super().__init__(program, kernel)
         self.moved = moved
 
-    def write(self) -> Written:
+    def write(self) -> CppKernel:
         moved, step = self.moved, self.kernel.steps[0]
         row, last = moved.row, moved.last
         others = tuple(axis for axis in (*self.kernel.outer, *step.axes[:-1]) if axis is not row)
@@ -468,7 +468,7 @@ class CopyKernel(RowKernel):
 class ColumnKernel(RowKernel):
     """The last outer axis is the vector axis: each block of columns walks all rows with an accumulator a column."""
 
-    def write(self) -> Written:
+    def write(self) -> CppKernel:
         *others, lane = self.kernel.outer
         extent = factor(lane.extent)
         body = Lines(1)
@@ -487,7 +487,7 @@ class ColumnKernel(RowKernel):
         ahead = columns_ahead(self.kernel, max(2, min(ROWS_AHEAD, ROWS_AHEAD * COLUMNS // vectors)))
         for k, step in enumerate(self.kernel.steps):
             axes = (*step.axes, lane)
-            Nest(self, step, axes, tuple(others), "column0", "past", columns=True, ahead=ahead.get(k)).write(body)
+            StepWriter(self, step, axes, tuple(others), "column0", "past", columns=True, ahead=ahead.get(k)).write(body)
         body.close()
         self.close_scratch(body)
         block = f"column_block({extent}, {most} * FB_W, rt)"

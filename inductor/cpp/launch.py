@@ -1,6 +1,6 @@
 """A shared object bound to Tensors through the native launcher.
 
-In: a `Launch` and where its library is. Out: `Compiled`: `run(inputs, seed, base) -> outputs`. Inputs are Tensors (or
+In: a `Launch` and where its library is. Out: `CppExecutable`: `run(inputs, seed, base) -> outputs`. Inputs are Tensors (or
 numpy arrays), ints for symbolic numbers and floats for scalar inputs. Nothing here needs the code generator.
 """
 
@@ -19,13 +19,13 @@ from ...eager.state import state
 from ...eager.tensor import Tensor
 from ...runtime import counters, native
 from ...runtime.errors import CheckFailed
-from ..graph.schemas import EagerCall, Launch, Number, Region
+from ..graph.schemas import EagerCall, Launch, ScalarSpec, TensorSpec
 
 WHAT = {"size": 0, "stride": 1, "value": 2}
 FROM_OUTPUT, FROM_INPUT, FROM_NUMBER, FROM_NOTHING = range(4)
 
 
-class Compiled:
+class CppExecutable:
     """One compiled graph. Call it with the inputs, the seed and the first random ordinal."""
 
     def __init__(self, launch: Launch, path: str, source: str, launcher: Any):
@@ -44,12 +44,12 @@ class Compiled:
         return found
 
 
-def bind(launch: Launch, path: str, source: str, wrap: bool = True) -> Compiled:
+def bind(launch: Launch, path: str, source: str, wrap: bool = True) -> CppExecutable:
     """Load the shared object; with `wrap` False outputs are numpy arrays instead of Tensors."""
     library = ctypes.CDLL(path)
     if wrap:
         _bind_tensor()
-    return Compiled(launch, path, source, launcher(launch, library, wrap))
+    return CppExecutable(launch, path, source, launcher(launch, library, wrap))
 
 
 @functools.cache
@@ -89,8 +89,8 @@ def launcher(launch: Launch, library: Any, wrap: bool) -> Any:
 def _extern(call: EagerCall) -> tuple:
     """((numpy type, dimensions) of each region, number of symbolic arguments), in the order of the generated call."""
     found = list(_leaves(call.args))
-    regions = [x for x in found if isinstance(x, Region)] + list(call.outputs)
-    return tuple((region.dtype.numpy, region.rank) for region in regions), sum(isinstance(x, Number) for x in found)
+    regions = [x for x in found if isinstance(x, TensorSpec)] + list(call.outputs)
+    return tuple((region.dtype.numpy, region.rank) for region in regions), sum(isinstance(x, ScalarSpec) for x in found)
 
 
 def _leaves(x: Any) -> Iterator[Any]:
@@ -116,7 +116,7 @@ class Externs:
         rest, values = iter(arrays), iter(numbers)
         function = self.functions.get(number)
         if function is not None and not state.modes:
-            operands = map_args(call.args, lambda x: next(rest) if isinstance(x, Region) else _filled(x, rest, values))
+            operands = map_args(call.args, lambda x: next(rest) if isinstance(x, TensorSpec) else _filled(x, rest, values))
             state.run(function, *operands, out=next(rest))
             return
         args = map_args(call.args, lambda x: _filled(x, rest, values))
@@ -133,9 +133,9 @@ class Externs:
 
 def _filled(x: Any, arrays: Iterator, values: Iterator) -> Any:
     """The argument: a tensor for a region, a number for a symbolic one."""
-    if isinstance(x, Region):
+    if isinstance(x, TensorSpec):
         return Tensor._from_array(next(arrays), x.dtype)
-    if not isinstance(x, Number):
+    if not isinstance(x, ScalarSpec):
         return x
     value = next(values)
     return float(np.int64(value).view(np.float64)) if x.real else value

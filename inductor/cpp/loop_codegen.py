@@ -13,14 +13,14 @@ from functools import reduce
 from typing import Any
 from collections.abc import Callable
 
-from ...capture.shapes.expr import Atom, Expr, ExprLike, from_atom, is_const, lift, plain, product
+from ...capture.shapes.expr import Atom, Expr, ExprLike, from_atom, is_const, lift, int_if_const, product
 from ...runtime.dataclass import data
 from ..loops.body import Buffer, Value
 from ..loops.ir import Axis, Step, Store
 from .prims import COSTS, TYPES, Type, apply, convert, splat, type_of
 from .reductions import Reducer, reducer_of
 from .cpp_text import Lines, cpp, factor
-from .prefetch import Ahead, beyond
+from .prefetch import Prefetch, exceeds_caches
 
 
 EXACT = 2**50  # numbers below are divided exactly in lanes of doubles
@@ -30,7 +30,7 @@ GROUPED, GROUPED_COST = 64, 24  # elements of a row, at most so dear, from which
 
 
 @data
-class Place:
+class LaneAddress:
     """How an address depends on the lane: `kind` is same, next (stride 1), stride or any; with the lane's index as
     text.
     """
@@ -45,7 +45,7 @@ class Place:
         return self.kind == "stride" and self.stride in ("2", "3", "4")
 
 
-class Nest:
+class StepWriter:
     """Writes one step. `kernel` gives names; `acc(value)` the text of an accumulator read at the innermost level.
 
     `first`/`last` bound the innermost axis; `columns`: the innermost axis is an outer axis of the kernel whose
@@ -64,7 +64,7 @@ class Nest:
         columns: bool = False,
         acc: Callable[[Value], str | None] | None = None,
         squares: dict | None = None,
-        ahead: Ahead | None = None,
+        ahead: Prefetch | None = None,
         aligned: bool = True,
     ):
         self.kernel, self.step, self.axes, self.columns, self.acc = kernel, step, axes, columns, acc
@@ -208,7 +208,7 @@ class Nest:
         if type(extent) is not int or extent < COPIED:
             return False
         store = stores[0]
-        if store.buffer.name in self.kernel.streams and beyond(self.kernel.kernel):
+        if store.buffer.name in self.kernel.streams and exceeds_caches(self.kernel.kernel):
             return False
         known = all(self.level(v) < self.inner for v in store.value.body.indirect_args(store.index))
         if store.mode != "set" or not known or not self.is_copied(store.value, store.buffer):
@@ -402,20 +402,20 @@ class Nest:
 
     # -- addresses
 
-    def place(self, e: ExprLike) -> Place:
+    def place(self, e: ExprLike) -> LaneAddress:
         """How an index expression moves with the lane of the innermost axis."""
         e = self.kernel.renamed(e)
         at = cpp(e, self.bounds)
         if not self.axes or not isinstance(e, Expr):
-            return Place("same", at)
+            return LaneAddress("same", at)
         if self.moving(e):
-            return Place("any", at)
+            return LaneAddress("any", at)
         step = lane_step(e, self.axes[-1].var.atom, self.aligned)
         if step is None:
-            return Place("any", at)
+            return LaneAddress("any", at)
         if is_const(step) and int(step) in (0, 1):
-            return Place(("same", "next")[int(step)], at)
-        return Place("stride", at, cpp(step, self.bounds))
+            return LaneAddress(("same", "next")[int(step)], at)
+        return LaneAddress("stride", at, cpp(step, self.bounds))
 
     def moving(self, e: Expr) -> list[str]:
         """The indirect indices of an expression that differ from lane to lane."""
@@ -434,12 +434,14 @@ class Nest:
             if not uneven:
                 rest = rest + product(from_atom(atom) ** power for atom, power in monomial) * coefficient
                 continue
-            by = plain(product(from_atom(atom) ** power for atom, power in monomial if atom is not uneven[0][0]) * coefficient)
+            by = int_if_const(
+                product(from_atom(atom) ** power for atom, power in monomial if atom is not uneven[0][0]) * coefficient
+            )
             text = self.atom_in_lanes(uneven[0][0]) if len(uneven) == 1 and uneven[0][1] == 1 else None
             if text is None or self.place(by).kind != "same":
                 return None
             parts.append(text if by == 1 else f"{text} * splat_l({cpp(by, self.bounds)})")
-        even = self.even(plain(rest))
+        even = self.even(int_if_const(rest))
         return None if even is None else " + ".join(([even] if even != "splat_l(0)" or not parts else []) + parts)
 
     def even(self, e: ExprLike) -> str | None:
@@ -458,7 +460,7 @@ class Nest:
             return reduce(join, parts)
         a, d = atom.args
         text = (self.even(a) or self.in_lanes(a)) if is_const(d) and int(d) > 0 and self.is_small(a) else None
-        return text and f"v_{'floor' if atom.op == 'floordiv' else 'rest'}_by({text}, {cpp(plain(d))})"
+        return text and f"v_{'floor' if atom.op == 'floordiv' else 'rest'}_by({text}, {cpp(int_if_const(d))})"
 
     def is_numbered(self, e: ExprLike) -> bool:
         """Whether a place follows from indices in memory by sums and products: lanes read these one by one, which a register of
@@ -484,7 +486,7 @@ class Nest:
             binds.insert(0, f"const i64 {name} = start + l;")
         return f"[{capture}](int l) -> i64 {{ {' '.join(binds)} return {cpp(e, self.bounds)}; }}"
 
-    def lane_offset(self, place: Place, e: ExprLike) -> tuple[str, str]:
+    def lane_offset(self, place: LaneAddress, e: ExprLike) -> tuple[str, str]:
         """(start, function of the lane) of a place that is neither the same nor next."""
         if place.kind == "any":
             lanes = None if self.is_numbered(e) else self.in_lanes(e)

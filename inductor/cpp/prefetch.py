@@ -7,10 +7,10 @@ over a row several times leaves the memory idle after the first pass, unless it 
 
 from __future__ import annotations
 
-from ...capture.shapes.expr import Expr, ExprLike, is_const, lift, plain
+from ...capture.shapes.expr import Expr, ExprLike, is_const, lift, int_if_const
 from ...runtime.dataclass import data
 from ..loops.body import Buffer, Value
-from ..loops.ir import Axis, LoopKernel, Step, reads, writes
+from ..loops.ir import Axis, LoopKernel, Step, buffers_read, buffers_written
 from .reductions import REDUCERS, Reducer
 from .cpp_text import cpp
 
@@ -22,28 +22,28 @@ MOST_AHEAD = 4  # rows of as many arrays are asked for
 ROWS_AHEAD = 16  # rows that a block of columns asks for ahead, into the second-level cache
 
 
-def moved(kernel: LoopKernel) -> ExprLike:
+def bytes_moved(kernel: LoopKernel) -> ExprLike:
     """The bytes that a kernel reads and writes, each array once."""
     total: ExprLike = 0
-    for buffer in (*reads(kernel), *writes(kernel)):
+    for buffer in (*buffers_read(kernel), *buffers_written(kernel)):
         total = total + buffer.numel() * buffer.dtype.itemsize
-    return plain(total)
+    return int_if_const(total)
 
 
-def beyond(kernel: LoopKernel) -> bool:
+def exceeds_caches(kernel: LoopKernel) -> bool:
     """Whether a kernel moves more than the caches hold, or an unknown number of bytes."""
-    total = moved(kernel)
+    total = bytes_moved(kernel)
     return isinstance(total, Expr) or total > COPY_TO
 
 
-def streamed(kernel: LoopKernel) -> tuple[frozenset[str], str]:
+def streaming_stores(kernel: LoopKernel) -> tuple[frozenset[str], str]:
     """Buffers that are written past the caches, and when: "" for always, else a condition on the sizes."""
-    total = moved(kernel)
+    total = bytes_moved(kernel)
     if not isinstance(total, Expr) and total < STREAM_FROM:
         return frozenset(), ""
-    read = {b.name for b in reads(kernel)}
+    read = {b.name for b in buffers_read(kernel)}
     summed = {s.buffer.name for _, s in kernel.sums()}
-    rows = {b.name: row_bytes(kernel, b) for b in writes(kernel) if b.name not in read and b.name not in summed}
+    rows = {b.name: row_bytes(kernel, b) for b in buffers_written(kernel) if b.name not in read and b.name not in summed}
     names = frozenset(name for name, row in rows.items() if isinstance(row, Expr) or row % LINE == 0)
     unknown = sorted({f"{cpp(rows[name])} % {LINE} == 0" for name in names if isinstance(rows[name], Expr)})
     if isinstance(total, Expr):
@@ -58,11 +58,11 @@ def row_bytes(kernel: LoopKernel, buffer: Buffer) -> ExprLike:
     lanes = kernel.outer[-1:] if kernel.vector == "outer" else axes[-1:]
     if not kernel.outer[len(lanes) if kernel.vector == "outer" else 0 :] and len(axes) < 2 or not lanes:
         return 0
-    return plain(lanes[0].extent * buffer.dtype.itemsize)
+    return int_if_const(lanes[0].extent * buffer.dtype.itemsize)
 
 
 @data
-class Ahead:
+class Prefetch:
     """Places (element offsets) that some phases of a step ask for, and into which cache (3: the first level)."""
 
     phases: tuple[int, ...]
@@ -70,40 +70,40 @@ class Ahead:
     level: int
 
 
-def rows_ahead(kernel: LoopKernel) -> dict[int, Ahead]:
+def rows_ahead(kernel: LoopKernel) -> dict[int, Prefetch]:
     """By step: the second pass over a row asks for the next one."""
     first = kernel.steps[0]
     second = second_pass(kernel.steps)
-    if not kernel.outer or second is None or not first.axes or small(kernel):
+    if not kernel.outer or second is None or not first.axes or is_small(kernel):
         return {}
-    places = moving(first, kernel.outer[-1], first.axes[-1], 1)
-    return {second[0]: Ahead((second[1],), places, 3)} if places else {}
+    places = prefetched_loads(first, kernel.outer[-1], first.axes[-1], 1)
+    return {second[0]: Prefetch((second[1],), places, 3)} if places else {}
 
 
-def columns_ahead(kernel: LoopKernel, rows: int) -> dict[int, Ahead]:
+def columns_ahead(kernel: LoopKernel, rows: int) -> dict[int, Prefetch]:
     """By step: every pass down a block of columns asks for so many rows further down, which no hardware guesses."""
-    if small(kernel):
+    if is_small(kernel):
         return {}
     steps = [(k, step) for k, step in enumerate(kernel.steps) if step.axes]
-    found = {k: moving(step, step.axes[-1], kernel.outer[-1], rows) for k, step in steps}
-    return {k: Ahead((0, 1), places, 2) for k, places in found.items() if places}
+    found = {k: prefetched_loads(step, step.axes[-1], kernel.outer[-1], rows) for k, step in steps}
+    return {k: Prefetch((0, 1), places, 2) for k, places in found.items() if places}
 
 
-def small(kernel: LoopKernel) -> bool:
-    total = moved(kernel)
+def is_small(kernel: LoopKernel) -> bool:
+    total = bytes_moved(kernel)
     return not isinstance(total, Expr) and total < AHEAD_FROM
 
 
 def from_memory(kernel: LoopKernel) -> bool:
     """Whether a kernel is known to move more than the second-level cache holds."""
-    return not isinstance(moved(kernel), Expr) and not small(kernel)
+    return not isinstance(bytes_moved(kernel), Expr) and not is_small(kernel)
 
 
-def moving(step: Step, row: Axis, lane: Axis, rows: int) -> list[tuple[Buffer, ExprLike]]:
+def prefetched_loads(step: Step, row: Axis, lane: Axis, rows: int) -> list[tuple[Buffer, ExprLike]]:
     """Where the step's loads that run along the lane will be some rows later."""
     found: dict[tuple, tuple] = {}
     for value in step.values():
-        if value.op == "load" and walks(value, row, lane):
+        if value.op == "load" and advances_by_rows(value, row, lane):
             linear = lift(value.attrs.buffer.linear(value.attrs.index)).substitute({row.var: row.var + rows})
             found.setdefault((value.attrs.buffer.name, linear), (value.attrs.buffer, linear))
     return list(found.values())[:MOST_AHEAD]
@@ -120,7 +120,7 @@ def phases(step: Step) -> int:
     return max((REDUCERS.get(r.combine, Reducer).phases for r in step.reduces), default=1)
 
 
-def walks(value: Value, row: Axis, lane: Axis) -> bool:
+def advances_by_rows(value: Value, row: Axis, lane: Axis) -> bool:
     """Whether a load runs along memory with the lane and moves on with the next row."""
     load = value.attrs
     if value.args or load.buffer.kind == "local":

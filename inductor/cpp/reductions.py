@@ -148,7 +148,7 @@ def simple(combine: str, dtype: Any) -> tuple[Any, str, str]:
     return table[combine]
 
 
-class Extreme(Reducer):
+class ArgExtreme(Reducer):
     """argmax and argmin: the best key with its position."""
 
     independent = False
@@ -220,7 +220,7 @@ class TwoPass(Reducer):
         raise InternalError("a two-pass reduction says what happens between its passes")
 
 
-class Found(TwoPass):
+class TwoPassArgExtreme(TwoPass):
     """argmax and argmin along a row whose values cost little: the best key, then where it stands first. Of two NaN, each is the
     other here."""
 
@@ -347,9 +347,9 @@ class LogSumExp(TwoPass):
         )
 
 
-REDUCERS = {"argmax": Extreme, "argmin": Extreme, "welford": Welford, "logsumexp": LogSumExp}
+REDUCERS = {"argmax": ArgExtreme, "argmin": ArgExtreme, "welford": Welford, "logsumexp": LogSumExp}
 
 
 def reducer_of(reduce: Reduce, nest: Any) -> Reducer:
     found = REDUCERS.get(reduce.combine, Reducer)
-    return (Found if found is Extreme and Found.serves(reduce, nest) else found)(reduce, nest)
+    return (TwoPassArgExtreme if found is ArgExtreme and TwoPassArgExtreme.serves(reduce, nest) else found)(reduce, nest)

@@ -24,14 +24,14 @@ def segments(outer: tuple[Axis, ...], step: Step, axis: Axis) -> list[tuple[int,
     """(begin, step over the segment's own elements), in order; nothing where one loop serves."""
     if step.looks or type(axis.extent) is not int:
         return []
-    if not cuts_memory(step, axis) and (axis.extent < LONG or not turns(step, axis)):
+    if not cuts_memory(step, axis) and (axis.extent < LONG or not has_turning_comparison(step, axis)):
         return []
     found: list[tuple[int, Step]] = []
     waiting = [(0, axis.extent)]
     while waiting:
         begin, end = waiting.pop()
-        part = within(outer, step, axis, begin, end)
-        at = min(places(part, part.axes[-1]), default=None)
+        part = step_within(outer, step, axis, begin, end)
+        at = min(breakpoints(part, part.axes[-1]), default=None)
         if at is None:
             found.append((begin, part))
         else:
@@ -41,29 +41,29 @@ def segments(outer: tuple[Axis, ...], step: Step, axis: Axis) -> list[tuple[int,
     return found if 1 < len(found) and len(found) * len(step.values()) <= VALUES else []
 
 
-def within(outer: tuple[Axis, ...], step: Step, axis: Axis, begin: int, end: int) -> Step:
+def step_within(outer: tuple[Axis, ...], step: Step, axis: Axis, begin: int, end: int) -> Step:
     """The step over [begin, end) of its last axis, counted from `begin`, with all that this decides."""
-    return moved(outer, step, axis, axis.var + begin, (*step.axes[:-1], Axis(axis.name, end - begin)))
+    return substitute_axis(outer, step, axis, axis.var + begin, (*step.axes[:-1], Axis(axis.name, end - begin)))
 
 
-def at(outer: tuple[Axis, ...], step: Step, axis: Axis, point: int) -> Step:
+def step_at(outer: tuple[Axis, ...], step: Step, axis: Axis, point: int) -> Step:
     """The step at one point of an axis."""
-    return moved(outer, step, axis, lift(point), ())
+    return substitute_axis(outer, step, axis, lift(point), ())
 
 
-def moved(outer: tuple[Axis, ...], step: Step, axis: Axis, place: Expr, axes: tuple[Axis, ...]) -> Step:
+def substitute_axis(outer: tuple[Axis, ...], step: Step, axis: Axis, place: Expr, axes: tuple[Axis, ...]) -> Step:
     bounds = Bounds({**step_bounds(outer, replace(step, axes=axes)).ranges})
     body = step.stores[0].value.body
     rewrite = Rewriter(body, {axis.name: place}, tidy=lambda e: simplify(e, bounds))
     before, body.bounds = body.bounds, bounds
     try:
-        stores = tuple([rewritten(rewrite, body, s) for s in step.stores])
+        stores = tuple([rewrite_store(rewrite, body, s) for s in step.stores])
     finally:
         body.bounds = before
     return Step(axes, stores)
 
 
-def rewritten(rewrite: Rewriter, body: Body, store: Store) -> Store:
+def rewrite_store(rewrite: Rewriter, body: Body, store: Store) -> Store:
     for v in body.indirect_args(store.index):
         rewrite(v)
     return replace(store, index=tuple([rewrite.expr(lift(e)) for e in store.index]), value=rewrite(store.value))
@@ -75,11 +75,11 @@ def rewritten(rewrite: Rewriter, body: Body, store: Store) -> Store:
 def cuts_memory(step: Step, axis: Axis) -> bool:
     """Whether a place in memory is what changes, so that lanes would be gathered one by one."""
     lane = axis.var.atom
-    return any(lane_step(e, lane) is None and any(True for _ in turns_of(e, axis)) for e in addresses(step))
+    return any(lane_step(e, lane) is None and any(True for _ in breakpoints_of(e, axis)) for e in addresses(step))
 
 
-def turns(step: Step, axis: Axis) -> bool:
-    return any(True for value in step.values() for _ in comparison_turns(value, axis))
+def has_turning_comparison(step: Step, axis: Axis) -> bool:
+    return any(True for value in step.values() for _ in comparison_breakpoints(value, axis))
 
 
 def addresses(step: Step) -> Iterator[ExprLike]:
@@ -90,44 +90,44 @@ def addresses(step: Step) -> Iterator[ExprLike]:
             yield from value.attrs.index
 
 
-def places(step: Step, axis: Axis) -> Iterator[int]:
+def breakpoints(step: Step, axis: Axis) -> Iterator[int]:
     """Elements of the axis, not the first, from which on an index or comparison is another."""
     for e in addresses(step):
-        yield from turns_of(e, axis)
+        yield from breakpoints_of(e, axis)
     for value in step.values():
         if value.op == "index":
-            yield from turns_of(value.attrs, axis)
+            yield from breakpoints_of(value.attrs, axis)
         else:
-            yield from comparison_turns(value, axis)
+            yield from comparison_breakpoints(value, axis)
 
 
-def comparison_turns(value: Value, axis: Axis) -> Iterator[int]:
+def comparison_breakpoints(value: Value, axis: Axis) -> Iterator[int]:
     if value.op in COMPARISONS and value.args[0].dtype.category == 1 and all(a.op in ("index", "const") for a in value.args):
         difference = lift(value.args[0].attrs) - value.args[1].attrs
-        yield from sign_turns(difference - (value.op in ("gt", "le")), axis)
+        yield from sign_breakpoints(difference - (value.op in ("gt", "le")), axis)
 
 
-def turns_of(e: ExprLike, axis: Axis) -> Iterator[int]:
-    for atom in compound(lift(e)):
+def breakpoints_of(e: ExprLike, axis: Axis) -> Iterator[int]:
+    for atom in compound_atoms(lift(e)):
         if atom.op in ("max", "min"):
             first = lift(atom.args[0])
             for other in atom.args[1:]:
-                yield from sign_turns(first - other, axis)
+                yield from sign_breakpoints(first - other, axis)
         else:
-            yield from quotient_turns(atom, axis)
+            yield from quotient_breakpoints(atom, axis)
 
 
-def compound(e: Expr) -> Iterator[Atom]:
+def compound_atoms(e: Expr) -> Iterator[Atom]:
     """The quotients, remainders, maxima and minima in an expression, inner ones first."""
     for monomial, _ in e.terms:
         for atom, _ in monomial:
             if atom.op != "var":
                 for a in atom.args:
-                    yield from compound(lift(a))
+                    yield from compound_atoms(lift(a))
                 yield atom
 
 
-def line(e: ExprLike, axis: Axis) -> tuple[int, int] | None:
+def affine_in_axis(e: ExprLike, axis: Axis) -> tuple[int, int] | None:
     """(c, k) where e is c * axis + k with numbers."""
     parts = lift(e).affine([axis.var])
     if parts is None or not is_const(parts[1]) or not is_const(parts[0][axis.var]) or int(parts[0][axis.var]) == 0:
@@ -135,9 +135,9 @@ def line(e: ExprLike, axis: Axis) -> tuple[int, int] | None:
     return int(parts[0][axis.var]), int(parts[1])
 
 
-def sign_turns(difference: ExprLike, axis: Axis) -> Iterator[int]:
+def sign_breakpoints(difference: ExprLike, axis: Axis) -> Iterator[int]:
     """Where `difference >= 0` becomes true or false."""
-    found = line(difference, axis)
+    found = affine_in_axis(difference, axis)
     if found is not None:
         c, k = found
         at = -(k // c) if c > 0 else k // -c + 1
@@ -150,9 +150,9 @@ def is_inside(at: int, axis: Axis) -> bool:
     return isinstance(axis.extent, int) and 0 < at < axis.extent
 
 
-def quotient_turns(atom: Atom, axis: Axis) -> Iterator[int]:
+def quotient_breakpoints(atom: Atom, axis: Axis) -> Iterator[int]:
     """Where a // d grows or shrinks for the first time, if that happens a few times only."""
-    found = line(atom.args[0], axis)
+    found = affine_in_axis(atom.args[0], axis)
     if found is None or not is_const(atom.args[1]) or int(lift(atom.args[1]).value) <= 0:
         return
     (c, k), d = found, int(lift(atom.args[1]).value)

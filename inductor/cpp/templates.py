@@ -9,18 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...capture.shapes.expr import Expr, ExprLike, plain
+from ...capture.shapes.expr import Expr, ExprLike, int_if_const
 from ...runtime.errors import InternalError
 from ..loops.body import Buffer, Value, index_var
 from ..loops.ir import Axis, GemmKernel, LoopKernel, Operand, Reduce, ScatterKernel, Step, Store, fallible, step_bounds
 from ..loops.lower import is_row_major
 from .extern_calls import geometry_lines, three
 from .kernels import RowKernel, write_loops
-from .loop_codegen import Nest
+from .loop_codegen import StepWriter
 from .prims import Type, type_of
-from .segments import at, segments
+from .segments import step_at, segments
 from .cpp_text import Lines, cpp, factor
-from .kernel_writer import KernelWriter, Written, cost, decode, extents, refuse_hidden_names, work_text
+from .kernel_writer import KernelWriter, CppKernel, cost, decode, extents, refuse_hidden_names, work_text
 
 FEW = 8  # points of the last axes of a scatter that are written one by one
 CUT = 32  # elements of a scatter's row from which segments pay
@@ -28,7 +28,7 @@ OUT_TYPES = {"float32": "FB_FLOAT", "float64": "FB_DOUBLE", "bfloat16": "FB_BF16
 GEMM_TYPES = {(d, d): text for d, text in OUT_TYPES.items()} | {(d, "float32"): OUT_TYPES[d] for d in ("bfloat16", "float16")}
 
 
-def write_kernel(program: Any, kernel: Any) -> Written:
+def write_kernel(program: Any, kernel: Any) -> CppKernel:
     """The kernel by its kind."""
     refuse_hidden_names(kernel)
     return WRITERS[type(kernel)](program, kernel)
@@ -37,15 +37,15 @@ def write_kernel(program: Any, kernel: Any) -> Written:
 # -- scatter
 
 
-def write_scatter(program: Any, kernel: ScatterKernel) -> Written:
+def write_scatter(program: Any, kernel: ScatterKernel) -> CppKernel:
     """The initial copy or zeros as a kernel of its own, then the scatter."""
     written = ScatterWriter(program, kernel).write()
     if kernel.init != kernel.target:
-        written.extra.append(write_loops(program, initial(kernel)))
+        written.extra.append(write_loops(program, initial_kernel(kernel)))
     return written
 
 
-def initial(kernel: ScatterKernel) -> LoopKernel:
+def initial_kernel(kernel: ScatterKernel) -> LoopKernel:
     """A map over the target that fills it with zeros or with `init`."""
     body = kernel.store.value.body
     target, init = kernel.target, kernel.init
@@ -60,14 +60,14 @@ def initial(kernel: ScatterKernel) -> LoopKernel:
 class ScatterWriter(RowKernel):
     """All points in row-major order; where the last axis is a coordinate of the target, threads share it out."""
 
-    def write(self) -> Written:
+    def write(self) -> CppKernel:
         axes = self.kernel.axes
         shared = self.shared_axis()
         body = Lines(1)
         if shared:
             body.open("for (i64 point = begin; point < end; point++)")
             body(f"const i64 first = point * args.block, past = fb_min(first + args.block, {cpp(axes[-1].extent)});")
-            Nest(self, self.kernel.step, axes, (), "first", "past").write(body)
+            StepWriter(self, self.kernel.step, axes, (), "first", "past").write(body)
             body.close()
         else:
             self.write_rows(body, axes)
@@ -92,13 +92,13 @@ class ScatterWriter(RowKernel):
             for _, part in segments(outer, step, axes[-1]):
                 part = replace(part, axes=part.axes[-1:])
                 few = type(part.axes[0].extent) is int and part.axes[0].extent <= FEW and not part.looks
-                parts += [at(outer, part, part.axes[0], k) for k in range(part.axes[0].extent)] if few else [part]
+                parts += [step_at(outer, part, part.axes[0], k) for k in range(part.axes[0].extent)] if few else [part]
         if not parts:
-            return Nest(self, step, axes, ()).write(body)
+            return StepWriter(self, step, axes, ()).write(body)
         for axis in outer:
             body.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent)}; {axis.name}++)")
         for part in parts:
-            Nest(self, part, part.axes, outer).write(body)
+            StepWriter(self, part, part.axes, outer).write(body)
         for _ in outer:
             body.close()
 
@@ -109,7 +109,7 @@ class ScatterWriter(RowKernel):
         variable, values = self.kernel.axes[-1].var, self.kernel.step.values()
         name = self.kernel.axes[-1].name
         index = self.kernel.store.index
-        moving = {v.attrs.name for v in values if v.op == "indirect" and depends(v, name)}
+        moving = {v.attrs.name for v in values if v.op == "indirect" and depends_on(v, name)}
         plain = [e for e in index if isinstance(e, Expr) and e == variable]
         others = [
             e for e in index if isinstance(e, Expr) and e != variable and (name in e.free_names() or moving & e.free_names())
@@ -121,19 +121,19 @@ def points(axes: tuple[Axis, ...], step: Step) -> tuple[tuple[Axis, ...], list[S
     """(the axes before, the step at each point of the last ones in order) where these have a few points together."""
     outer, parts = axes, [step]
     while outer and type(outer[-1].extent) is int and 0 < outer[-1].extent * len(parts) <= FEW and not step.looks:
-        outer, parts = outer[:-1], [at(outer[:-1], part, outer[-1], k) for k in range(outer[-1].extent) for part in parts]
+        outer, parts = outer[:-1], [step_at(outer[:-1], part, outer[-1], k) for k in range(outer[-1].extent) for part in parts]
     return (outer, parts) if len(parts) > 1 else (axes, [])
 
 
-def depends(value: Value, name: str) -> bool:
+def depends_on(value: Value, name: str) -> bool:
     own = value.attrs.index if value.op == "load" else (value.attrs,) if value.op == "index" else ()
-    return any(isinstance(e, Expr) and name in e.free_names() for e in own) or any(depends(a, name) for a in value.args)
+    return any(isinstance(e, Expr) and name in e.free_names() for e in own) or any(depends_on(a, name) for a in value.args)
 
 
 # -- products
 
 
-def write_gemm(program: Any, kernel: GemmKernel) -> Written:
+def write_gemm(program: Any, kernel: GemmKernel) -> CppKernel:
     if kernel.call is not None:
         return ConvWriter(program, kernel).write("")
     type_name, other = (GEMM_TYPES.get((x.buffer.dtype.name, kernel.compute.name)) for x in (kernel.a, kernel.b))
@@ -171,7 +171,7 @@ def as_loops(kernel: GemmKernel) -> LoopKernel:
 class GemmWriter(KernelWriter):
     """A call of the runtime's product; an epilogue that does more than store becomes a function over finished tiles."""
 
-    def write(self, type_name: str) -> Written:
+    def write(self, type_name: str) -> CppKernel:
         kernel = self.kernel
         self.buffer(kernel.a.buffer)
         self.buffer(kernel.b.buffer)
@@ -181,7 +181,7 @@ class GemmWriter(KernelWriter):
             self.buffer(direct.buffer)
         call = self.setup(type_name, direct)
         work = " * ".join(map(factor, extents((*kernel.batch, kernel.m, kernel.n, kernel.k))))
-        return Written(kernel, code, self.buffers, call, f"({work}) / 8", bool(fallible(kernel)), starts=self.starts)
+        return CppKernel(kernel, code, self.buffers, call, f"({work}) / 8", bool(fallible(kernel)), starts=self.starts)
 
     def setup(self, type_name: str, direct: Store | None) -> list[str]:
         kernel, axes = self.kernel, self.kernel.batch
@@ -266,7 +266,7 @@ class GemmWriter(KernelWriter):
         body(f"const {tile_type(compute)}* const tile_row = (const {tile_type(compute)}*)tile + r * stride;")
         read = f"ld(tile_row + ({n.name} - n0), lanes)"
         acc = lambda value: read if value.attrs == kernel.acc else None
-        Nest(self, Step((n,), step.stores), (n,), (*batch, m), "n0", "n0 + columns", acc=acc).write(body)
+        StepWriter(self, Step((n,), step.stores), (n,), (*batch, m), "n0", "n0 + columns", acc=acc).write(body)
         body.close()
         out = Lines()
         out.open("static void {fn}(void* raw, const void* tile, i64 stride, i64 batch, i64 m0, i64 n0, i64 rows, i64 columns)")
@@ -313,7 +313,7 @@ class ConvWriter(GemmWriter):
         each, found = strides[-1], []
         for n in reversed(self.kernel.call.out.sizes[2:]):
             found.insert(0, each)
-            each = plain(each * n)
+            each = int_if_const(each * n)
         image = strides[0] if len(strides) == 3 else 0
         return [f"c.out = {place};", f"c.out_n = {cpp(image)}, c.out_c = {cpp(strides[-2])};", *three("out_s", tuple(found), 0)]
 

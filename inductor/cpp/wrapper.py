@@ -1,6 +1,6 @@
 """From a loop program to a callable: compile the C++ text, and tell the launcher how it is called.
 
-In: a `Program`. Out: `Compiled` (launch.py): `run(inputs, seed, base) -> outputs`, its source and its statistics.
+In: a `Program`. Out: `CppExecutable` (launch.py): `run(inputs, seed, base) -> outputs`, its source and its statistics.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from ...runtime import counters, log, compile_log, toolchain
 from ...runtime.config import config
 from ...runtime.errors import InternalError
 from ..loops.body import Buffer
-from ..graph.schemas import EagerCall, Launch, Number, Region
-from ..loops.ir import ExternCall, Program, View, writes
+from ..graph.schemas import EagerCall, Launch, ScalarSpec, TensorSpec
+from ..loops.ir import ExternCall, Program, View, buffers_written
 from ..schedule.memory_planning import overwritten
-from .codegen import Generated, generate
-from .launch import FROM_INPUT, FROM_NOTHING, FROM_NUMBER, FROM_OUTPUT, WHAT, Compiled, _bind_tensor, bind, launcher
+from .codegen import CppSource, generate
+from .launch import FROM_INPUT, FROM_NOTHING, FROM_NUMBER, FROM_OUTPUT, WHAT, CppExecutable, _bind_tensor, bind, launcher
 
 
-def load(program: Program, wrap: bool = True) -> Compiled:
+def load(program: Program, wrap: bool = True) -> CppExecutable:
     """Compile and bind; with `wrap` False outputs are numpy arrays instead of Tensors."""
-    return Loading(program).finish(wrap)
+    return AsyncCompile(program).finish(wrap)
 
 
-class Loading:
+class AsyncCompile:
     """Generated code of which the C++ compiler makes a shared object while the passes go on."""
 
     def __init__(self, program: Program):
@@ -37,10 +37,10 @@ class Loading:
         self.overwrites = self.launch.overwrites
 
     def __call__(self, inputs: list, seed: int, base: int) -> list:
-        """An executable that cannot be called yet: `targets.settled` puts what `finish` gives in its place."""
+        """An executable that cannot be called yet: `targets.wait_for_compiler` puts what `finish` gives in its place."""
         raise InternalError(f"the code of program {self.program.name} is called before the C++ compiler has made it")
 
-    def finish(self, wrap: bool = True) -> Compiled:
+    def finish(self, wrap: bool = True) -> CppExecutable:
         """Wait for the compiler, and bind. Raises CompilerError."""
         path = self.building.path()
         counters.add("kernels", amount=len(self.launch.kernels))
@@ -48,12 +48,12 @@ class Loading:
         return bind(self.launch, path, self.source, wrap)
 
 
-def _launcher(program: Program, generated: Generated, library: Any, wrap: bool) -> Any:
+def _launcher(program: Program, generated: CppSource, library: Any, wrap: bool) -> Any:
     """The launcher over entry points that are loaded already."""
     return launcher(launch_of(program, generated, ""), library, wrap)
 
 
-def launch_of(program: Program, generated: Generated, key: str) -> Launch:
+def launch_of(program: Program, generated: CppSource, key: str) -> Launch:
     numbers = {b.name: k for k, b in enumerate(program.inputs) if isinstance(b, Buffer)}
     homes = [numbers.get(program.homes.get(b.name, ""), -1) for b in generated.outputs]
     return Launch(
@@ -78,7 +78,7 @@ def launch_of(program: Program, generated: Generated, key: str) -> Launch:
 
 def _inputs(program: Program) -> tuple:
     """Per graph input None (a number), or the geometry that the code was made for; -1 where it is symbolic."""
-    written = {b.name for kernel in program.kernels for b in writes(kernel)} | set(program.homes.values())
+    written = {b.name for kernel in program.kernels for b in buffers_written(kernel)} | set(program.homes.values())
     fixed = lambda exprs: tuple(e if isinstance(e, int) else -1 for e in exprs)
     return tuple(
         None if isinstance(b, str) else (b.dtype, fixed(b.sizes), fixed(b.strides), b.name in written) for b in program.inputs
@@ -105,7 +105,7 @@ def _floats(program: Program) -> tuple[int, ...]:
     return tuple(symbol.input for symbol in program.floats)
 
 
-def _results(program: Program, generated: Generated) -> tuple[tuple[int, int], ...]:
+def _results(program: Program, generated: CppSource) -> tuple[tuple[int, int], ...]:
     numbers = iter(range(len(generated.numbers)))
     fresh = {b.name: k for k, b in enumerate(generated.outputs)}
     inputs = {b.name: k for k, b in enumerate(program.inputs) if isinstance(b, Buffer)}
@@ -129,13 +129,13 @@ def _extern(kernel: ExternCall) -> EagerCall:
 
     def kept(x: Any) -> Any:
         symbolic = isinstance(x, (Expr, SymFloat))
-        return _region(x) if isinstance(x, View) else Number(isinstance(x, SymFloat)) if symbolic else x
+        return _region(x) if isinstance(x, View) else ScalarSpec(isinstance(x, SymFloat)) if symbolic else x
 
     return EagerCall(kernel.op, map_args(kernel.args, kept), tuple(map(_region, kernel.outputs)), kernel.draw)
 
 
-def _region(x: View | Buffer) -> Region:
-    return Region(x.dtype, len(x.sizes))
+def _region(x: View | Buffer) -> TensorSpec:
+    return TensorSpec(x.dtype, len(x.sizes))
 
 
-__all__ = ["Compiled", "Loading", "_bind_tensor", "load"]
+__all__ = ["CppExecutable", "AsyncCompile", "_bind_tensor", "load"]

@@ -18,7 +18,7 @@ from ...eager.tensor import Tensor
 from .joint_graph import JointGraph
 from .partition import bytes_of
 from .passes import same_geometry
-from .retrace import on_fakes
+from .retrace import run_on_fakes
 
 STEPS = 3  # products from which one of all rows is made
 
@@ -98,7 +98,7 @@ def _call(graph: Graph, name: str, args: tuple, place: Node) -> Node:
         else a
         for a in args
     )
-    return graph.call(OPS[name], args, on_fakes(OPS[name], values), **place.marks())
+    return graph.call(OPS[name], args, run_on_fakes(OPS[name], values), **place.marks())
 
 
 # -- slices

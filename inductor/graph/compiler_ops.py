@@ -40,17 +40,17 @@ def _(g):
     return g
 
 
-def _same(x):
+def _same_layout(x):
     return Spec(tuple(x.shape), x.dtype, tuple(x.stride()))
 
 
-@indexed(meta=_same, promote="keep", recompute=True)
+@indexed(meta=_same_layout, promote="keep", recompute=True)
 def rounded(s, i, x):
     """A half with its rounding, wherever it is computed."""
     return s.held(x(*i))
 
 
-@indexed(meta=_same, promote="keep", template="kept")
+@indexed(meta=_same_layout, promote="keep", template="kept")
 def kept(s, i, x):
     """The same, computed once: all who read it read the same number."""
     return s.held(x(*i))

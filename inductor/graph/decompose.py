@@ -15,7 +15,7 @@ from ...eager.op.op import Kind, Op
 from ..loops.extern_kernels import has_kernel
 from . import passes
 from .functionalize import FunctionalGraph
-from .retrace import on_fakes, retrace
+from .retrace import run_on_fakes, retrace
 
 
 def decompose(graph: Graph, takes: Callable[[tuple], bool] | None = None) -> Graph:
@@ -28,7 +28,7 @@ def decompose(graph: Graph, takes: Callable[[tuple], bool] | None = None) -> Gra
 def is_composite(op: Op, args: tuple, takes: Callable[[tuple], bool] | None = None) -> bool:
     if op.kind is not Kind.COMPOSITE:
         return False
-    return op.call_rule is None or not has_kernel(op, args, on_fakes(op, args), takes)
+    return op.call_rule is None or not has_kernel(op, args, run_on_fakes(op, args), takes)
 
 
 def open_for(functional: FunctionalGraph, opens: Callable[[Op, tuple], bool] | None) -> FunctionalGraph | None:

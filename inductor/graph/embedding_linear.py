@@ -16,7 +16,7 @@ from ...capture.shapes.symbolic_shapes import hint_of
 from ...eager.op.op import OPS, Op
 from ...eager.state import recording
 from .passes import same_geometry
-from .retrace import on_fakes
+from .retrace import run_on_fakes
 
 LEADING = {OPS["transpose"]: 2, OPS["select"]: 1, OPS["slice"]: 1}  # views and how many of their arguments are dims
 FEWER = 2  # rows looked up per row of the table
@@ -86,4 +86,4 @@ def _leaves_rows(view: Node) -> bool:
 
 def _call(graph: Graph, op: Op, args: tuple, place: Node, **changed: Any) -> Node:
     values = tuple(a.value if isinstance(a, Node) else a for a in args)
-    return graph.call(op, args, on_fakes(op, values), **{**place.marks(), **changed})
+    return graph.call(op, args, run_on_fakes(op, values), **{**place.marks(), **changed})

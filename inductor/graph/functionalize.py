@@ -22,9 +22,9 @@ from ...eager.op.op import Kind, Op, find
 from ...eager.tensor import Tensor
 from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
-from .schemas import Fresh, IsInput, Mutation, Outline, Output, Slot, ViewOfInput, ViewOfOutput, ViewStep, outline
+from .schemas import Fresh, IsInput, Mutation, Outline, Output, OutputSlot, ViewOfInput, ViewOfOutput, ViewStep, outline
 from .compiler_ops import restride, with_value
-from .retrace import fresh_fake, on_fakes, passes_gradients, retrace
+from .retrace import fresh_fake, run_on_fakes, passes_gradients, retrace
 
 
 @data
@@ -160,7 +160,7 @@ class _Functionalizer:
     # -- nodes -------------------------------------------------------------------------------------------------------
     def leaf(self, node: Node) -> None:
         if node.op == "get_attr":
-            return self.own(node, self.new.get_attr(node.target, self.old.constants[node.target], node.value))
+            return self.bind_value(node, self.new.get_attr(node.target, self.old.constants[node.target], node.value))
         new = self.new.placeholder(node.name, fresh_fake(node.value), node.source)
         self.plain[node] = new
         if isinstance(node.value, Tensor):
@@ -181,16 +181,16 @@ class _Functionalizer:
                 "give the op the kind view, or clone its result",
             )
         else:
-            self.own(node, self.emit(op, self.read(node.args), node))
+            self.bind_value(node, self.emit(op, self.read(node.args), node))
 
     def item(self, node: Node) -> None:
         source, key = node.args
         parts = self.plain[source]
         if isinstance(parts, tuple):
-            return self.own(node, parts[key])
-        self.own(node, self.new.call(operator.getitem, (parts, key), parts.value[key], node.name, **node.marks()))
+            return self.bind_value(node, parts[key])
+        self.bind_value(node, self.new.call(operator.getitem, (parts, key), parts.value[key], node.name, **node.marks()))
 
-    def own(self, node: Node, new: Node) -> None:
+    def bind_value(self, node: Node, new: Node) -> None:
         """`new` is the value of `node`, in memory of its own."""
         self.plain[node] = new
         if isinstance(new.value, Tensor):
@@ -272,7 +272,7 @@ class _Functionalizer:
     def results(self, node: Node, items: list[Node]) -> None:
         """The outputs of a writing record with outputs of its own."""
         if isinstance(node.value, Tensor):
-            self.own(node, items[0])
+            self.bind_value(node, items[0])
         else:
             self.plain[node] = tuple(items)
 
@@ -303,7 +303,7 @@ class _Functionalizer:
 
     def same_strides(self, new: Node, old: Node, node: Node) -> Node:
         """A storage keeps its geometry, whatever layout the pure op chose."""
-        if _same(new.value.stride(), old.value.stride()):
+        if _known_same(new.value.stride(), old.value.stride()):
             return new
         return self.emit_marked(restride, (new, tuple(old.value.stride())), grad=node.grad, stack=node.stack)
 
@@ -314,10 +314,10 @@ class _Functionalizer:
         step, *rest = chain
         if rest:
             seen = self.step(step, base)
-            if repeats(step, base.value, seen.value):
+            if may_repeat_elements(step, base.value, seen.value):
                 return self.put_by_places(chain, base, value, node, grad)
             value = self.put(tuple(rest), seen, value, node, grad)
-        elif repeats(step, base.value, value.value):
+        elif may_repeat_elements(step, base.value, value.value):
             raise Unsupported(
                 "write through a view",
                 "what is not written of memory that is shown several times must not undo what is",
@@ -346,7 +346,7 @@ class _Functionalizer:
 
     def emit_marked(self, op: Op, args: tuple, name: str | None = None, **marks: Any) -> Node:
         with recording(False):
-            value = on_fakes(op, map_args(args, lambda v: v.value if isinstance(v, Node) else v))
+            value = run_on_fakes(op, map_args(args, lambda v: v.value if isinstance(v, Node) else v))
         return self.new.call(op, args, value, name, **marks)
 
     # -- the end -----------------------------------------------------------------------------------------------------
@@ -390,7 +390,9 @@ class _Functionalizer:
         result.outputs = self.classify(list(order))
         result.structure = map_args(
             self.old.output.args[0],
-            lambda v: Slot(order[v]) if isinstance(v, Node) and v in order else self.number(v) if isinstance(v, Node) else v,
+            lambda v: (
+                OutputSlot(order[v]) if isinstance(v, Node) and v in order else self.number(v) if isinstance(v, Node) else v
+            ),
         )
         self.new.set_output(tuple(self.outs))
         return result
@@ -434,14 +436,14 @@ class _Functionalizer:
         )
 
 
-def repeats(step: ViewStep, base: Tensor, seen: Tensor) -> bool:
+def may_repeat_elements(step: ViewStep, base: Tensor, seen: Tensor) -> bool:
     """Whether the step may show an element several times."""
     if step.op is find("unfold"):
         _, size, every = step.args
         return not _known_equal(size, every)
     if step.op is find("as_strided"):
         return not _known(seen) or overlaps(seen.shape, seen.stride())
-    return step.op is find("expand") and not _same(seen.shape, base.shape)
+    return step.op is find("expand") and not _known_same(seen.shape, base.shape)
 
 
 def _known(t: Tensor) -> bool:
@@ -458,7 +460,7 @@ def shares_places(t: Tensor) -> bool:
     )
 
 
-def _same(a: Sequence, b: Sequence) -> bool:
+def _known_same(a: Sequence, b: Sequence) -> bool:
     return len(a) == len(b) and all(_known_equal(x, y) for x, y in zip(a, b))
 
 

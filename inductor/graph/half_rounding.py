@@ -19,40 +19,40 @@ from ...runtime.config import config
 from ..loops.body import is_half
 from .compiler_ops import kept, rounded
 from .joint_graph import JointGraph
-from .retrace import on_fakes
+from .retrace import run_on_fakes
 
 SELECTIONS = ("max", "min", "argmax", "argmin")
 MARKS = {rounded: "rounded_", kept: "kept_"}
 
 
-def settle(graph: Graph, own: bool = True, forward: set[Node] | None = None, saved: Sequence = ()) -> Graph:
+def insert_roundings(graph: Graph, own: bool = True, forward: set[Node] | None = None, saved: Sequence = ()) -> Graph:
     """The graph, changed. `own`: what it calls is the program's own, not what composites are written with; `forward`: nodes of
     a joint graph's forward, to which what is put in there belongs; `saved`: names of what a forward kept, under these names."""
-    for node, (op, users) in choices(graph, own, forward, saved).items():
-        mark(graph, node, op, users, forward)
+    for node, (op, users) in choose_roundings(graph, own, forward, saved).items():
+        insert_rounding(graph, node, op, users, forward)
     return graph
 
 
-def settle_joint(joint: JointGraph, saved: Sequence = ()) -> JointGraph:
+def insert_joint_roundings(joint: JointGraph, saved: Sequence = ()) -> JointGraph:
     """The same in a joint graph; `saved`: names of what a forward that is compiled already has kept."""
-    settle(joint.graph, True, joint.forward, saved)
+    insert_roundings(joint.graph, True, joint.forward, saved)
     joint.refresh()
     return joint
 
 
-def settled_copy(graph: Graph, own: bool) -> Graph:
+def copy_with_roundings(graph: Graph, own: bool) -> Graph:
     """The same on a copy, where there is something to do."""
-    return settle(graph.copy()[0], own) if choices(graph, own) else graph
+    return insert_roundings(graph.copy()[0], own) if choose_roundings(graph, own) else graph
 
 
-def choices(graph: Graph, own: bool, forward: set[Node] | None = None, saved: Sequence = ()) -> dict[Node, tuple]:
+def choose_roundings(graph: Graph, own: bool, forward: set[Node] | None = None, saved: Sequence = ()) -> dict[Node, tuple]:
     """What to put behind which values, for which of their users (None: all)."""
-    if config.keep_half_rounding or not any(half(n) for n in graph.calls):
+    if config.keep_half_rounding or not any(computes_half(n) for n in graph.calls):
         return {}
     found: dict = {node: (kept, None) for node in unselected(graph, own)}
     for node in cast_to_half(graph, forward) if own else ():
         found.setdefault(node, (rounded, None))
-    for node, user in deciding(graph):
+    for node, user in deciding_halves(graph):
         _, users = found.setdefault(node, (rounded, []))
         if users is not None:
             found[node] = (rounded, None if user is None else [*users, user])
@@ -62,9 +62,9 @@ def choices(graph: Graph, own: bool, forward: set[Node] | None = None, saved: Se
     return found
 
 
-def mark(graph: Graph, node: Node, op: Op, users: list | None, forward: set[Node] | None) -> None:
+def insert_rounding(graph: Graph, node: Node, op: Op, users: list | None, forward: set[Node] | None) -> None:
     with recording(False), graph.inserting_after(node):
-        value = on_fakes(op, (node.value,))
+        value = run_on_fakes(op, (node.value,))
         made = graph.call(op, (node,), value, MARKS[op] + node.name, stack=node.stack, grad=False, tag=node.tag)
     for user in [u for u in node.users if u is not made and (users is None or u in users)]:
         user.args = map_nodes(user.args, lambda n: made if n is node else n)
@@ -75,7 +75,7 @@ def mark(graph: Graph, node: Node, op: Op, users: list | None, forward: set[Node
 # -- which values ---------------------------------------------------------------------------------------------------
 
 
-def half(node: Node) -> bool:
+def computes_half(node: Node) -> bool:
     """A half that a kernel computes: not an input, a view, or one that is settled for all who read it."""
     return (
         node.op == "call_function"
@@ -86,18 +86,18 @@ def half(node: Node) -> bool:
     )
 
 
-def deciding(graph: Graph) -> Iterator[tuple[Node, Node | None]]:
+def deciding_halves(graph: Graph) -> Iterator[tuple[Node, Node | None]]:
     """(half, who reads it; None: through casts and views): of calls without a floating result. A sign alone does not change
     with rounding."""
     for node in graph.calls:
-        if node.is_op and whole(node) and not sign_alone(node):
+        if node.is_op and has_whole_numbers(node) and not sign_alone(node):
             for operand in node.inputs:
                 made = seen_through(operand)
-                if half(made):
+                if computes_half(made):
                     yield made, node if made is operand else None
 
 
-def whole(node: Node) -> bool:
+def has_whole_numbers(node: Node) -> bool:
     """Whether a call gives truth values or whole numbers; of those with several results, reductions."""
     parts = node.value if isinstance(node.value, tuple) and node.target.kind is Kind.REDUCE else (node.value,)
     return any(isinstance(t, Tensor) and t.dtype.category < 2 for t in parts)
@@ -113,7 +113,7 @@ def cast_to_half(graph: Graph, forward: set[Node] | None) -> Iterator[Node]:
     """Casts that the program makes."""
     for node in graph.calls:
         own = node.target is find("cast") and (forward is None or node in forward)
-        if own and half(node) and node.args[0].value.dtype.is_floating_point:
+        if own and computes_half(node) and node.args[0].value.dtype.is_floating_point:
             yield node
 
 
@@ -140,9 +140,14 @@ def unselected(graph: Graph, own: bool) -> Iterator[Node]:
         return
     chosen: set[Node] = set()
     for node in graph.calls:
-        if not node.is_op or node.target.kind not in (Kind.MAP, Kind.REDUCE) or len(node.inputs) < 2 or not (own or whole(node)):
+        if (
+            not node.is_op
+            or node.target.kind not in (Kind.MAP, Kind.REDUCE)
+            or len(node.inputs) < 2
+            or not (own or has_whole_numbers(node))
+        ):
             continue
-        while (found := meeting(node, whole(node), chosen)) is not None:
+        while (found := meeting(node, has_whole_numbers(node), chosen)) is not None:
             chosen.add(found)
             yield found
 
@@ -159,7 +164,7 @@ def meeting(node: Node, through_maps: bool, chosen: set[Node]) -> Node | None:
     common = {
         n for k, (plain, _) in enumerate(walks) for j, (_, selected) in enumerate(walks) if j != k for n in plain & selected
     }
-    return max((n for n in common if half(n) and n not in chosen), key=order_of, default=None)
+    return max((n for n in common if computes_half(n) and n not in chosen), key=order_of, default=None)
 
 
 def order_of(node: Node) -> int:

@@ -20,7 +20,7 @@ from ...eager.state import recording, state
 from ...eager.tensor import Tensor
 from ...runtime.dataclass import data
 from .functionalize import FunctionalGraph
-from .retrace import Recorder, Replay, fresh_fake
+from .retrace import Retracer, Replay, fresh_fake
 
 
 TANGENT = "gradient of output"  # how the source of such an input begins
@@ -54,7 +54,7 @@ class JointGraph:
 def build_joint(functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None) -> JointGraph:
     """`requires`: per input, whether it needs a gradient; `present`: the inner outputs that receive one (None: all
     that can)."""
-    recorder = Recorder(functional.graph.like("joint"), opens=_needs_opening)
+    recorder = Retracer(functional.graph.like("joint"), opens=_needs_opening)
     inputs = [fresh_fake(n.value, need) for n, need in zip(functional.graph.inputs, requires)]
     for node, value in zip(functional.graph.inputs, inputs):
         recorder.placeholder(node.name, value, node.source)
@@ -108,7 +108,7 @@ def saving_steps(tensors: Sequence[Tensor]) -> list[int]:
 
 def _backward(
     joint: JointGraph,
-    recorder: Recorder,
+    recorder: Retracer,
     functional: FunctionalGraph,
     inputs: Sequence,
     outputs: Sequence,

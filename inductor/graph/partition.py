@@ -91,15 +91,15 @@ def _forward(joint: JointGraph, saved: list[Node], inputs: list[Node]) -> Graph:
     refusing = [n for n in joint.graph.calls if n in joint.forward and n.refuses]
     _copy_needed(joint.graph, new, table, [*joint.outputs, *saved, *refusing])
     copies = {
-        n: new.call(find("clone"), (table[n],), stored(n.value), grad=False)
+        n: new.call(find("clone"), (table[n],), value_in_memory(n.value), grad=False)
         for n in saved
-        if root(n) in inputs and inputs.index(root(n)) in joint.written
+        if view_base(n) in inputs and inputs.index(view_base(n)) in joint.written
     }
     new.set_output((*(table[n] for n in joint.outputs), *(copies.get(n, table[n]) for n in saved)))
     return new
 
 
-def root(node: Node) -> Node:
+def view_base(node: Node) -> Node:
     """The value that a view is of."""
     while node.is_op and node.target.kind is Kind.VIEW:
         node = node.args[0]
@@ -133,10 +133,10 @@ def read_by_gradients(joint: JointGraph, names: Iterable[str]) -> list[str]:
 def _saved_placeholder(graph: Graph, node: Node, kept: bool) -> Node:
     """The backward's input for a saved value: an input that is `kept`, or a result of the forward. These are dense,
     whatever strides they have within it."""
-    return graph.placeholder(node.name, node.value if kept else stored(node.value), node.source or "saved")
+    return graph.placeholder(node.name, node.value if kept else value_in_memory(node.value), node.source or "saved")
 
 
-def stored(value: Any) -> Any:
+def value_in_memory(value: Any) -> Any:
     """The value as it lies in memory of its own."""
     if not isinstance(value, Tensor) or dense(*geometry(value)):
         return value

@@ -15,7 +15,7 @@ from ...eager.state import no_modes, recording
 from ...eager.op.op import Kind
 from ...eager.sizes import SYMBOLIC, is_number
 from ...eager.tensor import Tensor
-from .retrace import on_fakes, passes_gradients
+from .retrace import run_on_fakes, passes_gradients
 
 
 def tidy(graph: Graph, across_grad: bool = False, within: set[Node] | None = None) -> Graph:
@@ -44,7 +44,7 @@ def remove_dead(graph: Graph, within: set[Node] | None = None) -> None:
 # -- common subexpressions ------------------------------------------------------------------------------------------
 
 
-def shown(node: Node, returned: set) -> set:
+def returned_results(node: Node, returned: set) -> set:
     """Which of a call's results are outputs of the graph (each in memory of its own): None for its only one."""
     items = {user.args[1] for user in node.users if user.is_getitem and user in returned}
     return items | {None} if node in returned else items
@@ -63,7 +63,7 @@ def merge_common(graph: Graph, across_grad: bool, within: set[Node] | None = Non
         first = seen.setdefault(key, node)
         if first is node or saved_apart(node, first, returned, across_grad, within):
             continue
-        if shown(node, returned).isdisjoint(shown(first, returned)):
+        if returned_results(node, returned).isdisjoint(returned_results(first, returned)):
             graph.replace_all_uses(node, first)
             if node in returned:
                 returned.add(first)
@@ -304,7 +304,7 @@ def _try_number(user: Node, node: Node, number: Any) -> None:
     if node in leaves(args) or not any(isinstance(a, Node) for a in args):
         return
     with recording(False):
-        value = on_fakes(user.target, map_args(args, lambda v: v.value if isinstance(v, Node) else v))
+        value = run_on_fakes(user.target, map_args(args, lambda v: v.value if isinstance(v, Node) else v))
     if value.dtype is user.value.dtype and same_geometry(value, user.value) and _same_computation(user, args):
         user.args = args
 

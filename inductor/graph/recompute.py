@@ -13,12 +13,12 @@ from ...eager.state import recording
 from ...eager.tensor import Tensor
 from .joint_graph import JointGraph
 from .partition import bytes_of
-from .retrace import Recorder, fresh_fake
+from .retrace import Retracer, fresh_fake
 
 SMALL = 8  # a copy is at most this part of what need not be kept for it
 
 
-def compute_again(joint: JointGraph) -> JointGraph:
+def recompute_in_backward(joint: JointGraph) -> JointGraph:
     """Rewrite every call whose first output the backward reads and can rebuild."""
     for node in joint.graph.calls:
         if node not in joint.forward or not node.is_op or node.target.again is None or node.tag:
@@ -32,10 +32,10 @@ def compute_again(joint: JointGraph) -> JointGraph:
 
 
 def rebuild(joint: JointGraph, node: Node, outputs: dict[int, Node], late: list[Node]) -> None:
-    operands = kept(joint, node, bytes_of(outputs[0].value) // SMALL)
+    operands = recompute_arguments(joint, node, bytes_of(outputs[0].value) // SMALL)
     if operands is None:
         return
-    recorder = Recorder(joint.graph)
+    recorder = Retracer(joint.graph)
     hidden = [outputs[k] for k in range(1, len(outputs))]
     values = map_args((*operands, *hidden), lambda v: fake_of(recorder, v) if isinstance(v, Node) else v)
     first = next(n for n in joint.graph.calls if n in late)
@@ -46,13 +46,13 @@ def rebuild(joint: JointGraph, node: Node, outputs: dict[int, Node], late: list[
         user.args = map_args(user.args, lambda v: made if v is outputs[0] else v)
 
 
-def fake_of(recorder: Recorder, node: Node) -> Tensor:
+def fake_of(recorder: Retracer, node: Node) -> Tensor:
     fake = fresh_fake(node.value)
     recorder.know(fake, node)
     return fake
 
 
-def kept(joint: JointGraph, node: Node, room: int) -> tuple | None:
+def recompute_arguments(joint: JointGraph, node: Node, room: int) -> tuple | None:
     """The call's arguments; inputs that no gradient formula names as copies. None if a copy would be large."""
     operands = []
     for x in node.args:

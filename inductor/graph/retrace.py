@@ -23,7 +23,7 @@ from ..loops.lower import geometry
 from .compiler_ops import restride
 
 
-class Recorder(Mode):
+class Retracer(Mode):
     """The mode. `marks` (stack, draw, tag) are put on every node recorded while they are set; `grad` is the grad mode."""
 
     def __init__(self, graph: Graph, opens: Callable[[Op, tuple], bool] = lambda op, args: False):
@@ -60,11 +60,11 @@ class Recorder(Mode):
         if op.kind is Kind.COMPOSITE and op.fn is not None and self.opens(op, args):
             return op.fn(*args)
         nodes = self.reference(args)
-        result = on_fakes(op, args)
-        self.record(op, nodes, result)
+        result = run_on_fakes(op, args)
+        self.add_node(op, nodes, result)
         return result
 
-    def record(self, op: Op, nodes: tuple, result: Any) -> None:
+    def add_node(self, op: Op, nodes: tuple, result: Any) -> None:
         name = None
         if self.wanted is not None and self.wanted[0] is op:
             name, self.wanted = self.wanted[1], None
@@ -84,7 +84,7 @@ class Recorder(Mode):
                 self.know(part, item)
 
 
-def on_fakes(op: Op, args: tuple) -> Any:
+def run_on_fakes(op: Op, args: tuple) -> Any:
     """Run an op by its meta rule; factories make fakes too."""
     with setting(fake=True, modes=()):
         return execute(op, args)
@@ -95,7 +95,7 @@ def passes_gradients(op: Op) -> bool:
     return bool(op.grads) and any(out.differentiable for out in op.outputs)
 
 
-def settled(size: Any) -> Any:
+def simplify_size(size: Any) -> Any:
     """A size as an int where what is known by now leaves one number."""
     return size.env.wrap(size.expr) if isinstance(size, SymInt) else size
 
@@ -106,7 +106,7 @@ def fresh_fake(value: Any, requires_grad: bool = False) -> Any:
         return value
     contiguous = value._fake and is_row_major(value._geometry[1])  # said without numbers: some only the data knows
     return fake_tensor(
-        tuple(map(settled, value.shape)),
+        tuple(map(simplify_size, value.shape)),
         None if contiguous else tuple(value.stride()),
         dtype=value.dtype,
         device=value.device,
@@ -117,7 +117,7 @@ def fresh_fake(value: Any, requires_grad: bool = False) -> Any:
 class Replay(Interpreter):
     """Runs a graph on fakes under a Recorder; each node's stack, draw and tag pass to what it makes."""
 
-    def __init__(self, graph: Graph, recorder: Recorder):
+    def __init__(self, graph: Graph, recorder: Retracer):
         super().__init__(graph)
         self.recorder = recorder
 
@@ -126,25 +126,25 @@ class Replay(Interpreter):
         self.recorder.wanted = (node.target, node.name)
         try:
             with recording(state.grad and node.grad):
-                return as_recorded(node.target(*args), node.value)
+                return with_traced_strides(node.target(*args), node.value)
         finally:
             self.recorder.marks, self.recorder.wanted = {}, None
 
 
-def as_recorded(made: Any, known: Any) -> Any:
+def with_traced_strides(made: Any, known: Any) -> Any:
     """What a node made, in the strides that the graph was traced with: a decomposition may come to others."""
     if isinstance(made, tuple) and isinstance(known, Tensor):
         (made,) = made  # the one new value of a record that writes
     elif isinstance(made, tuple):
-        return tuple(as_recorded(m, k) for m, k in zip(made, known))
+        return tuple(with_traced_strides(m, k) for m, k in zip(made, known))
     if not isinstance(made, Tensor) or not isinstance(known, Tensor):
         return made
-    if made._strides == known._strides or not differ(made, known):
+    if made._strides == known._strides or not strides_differ(made, known):
         return made
     return restride(made, known._strides)
 
 
-def differ(a: Tensor, b: Tensor) -> bool:
+def strides_differ(a: Tensor, b: Tensor) -> bool:
     """Whether strides that mean something differ."""
     sizes, strides = geometry(a)
     return any(s != t for n, s, t in zip(sizes, strides, geometry(b)[1]) if n != 1)
@@ -152,7 +152,7 @@ def differ(a: Tensor, b: Tensor) -> bool:
 
 def retrace(graph: Graph, opens: Callable[[Op, tuple], bool]) -> Graph:
     """The same program with the composites that `opens` accepts replaced by the ops they run."""
-    recorder = Recorder(graph.like(), opens)
+    recorder = Retracer(graph.like(), opens)
     recorder.graph.constants = {}
     inputs = [fresh_fake(n.value) for n in graph.inputs]
     for node, value in zip(graph.inputs, inputs):

@@ -68,7 +68,7 @@ class Mutation:
 
 
 @data
-class Slot:
+class OutputSlot:
     """In the structure of the result: the place of output number `index`."""
 
     index: int
@@ -143,7 +143,7 @@ class Launch:
 
 
 @data
-class Region:
+class TensorSpec:
     """A tensor argument or result of an eager call: its element type and number of dimensions."""
 
     dtype: Any
@@ -151,7 +151,7 @@ class Region:
 
 
 @data
-class Number:
+class ScalarSpec:
     """A symbolic argument of an eager call: native code passes its value, the bits of a double if it is `real`."""
 
     real: bool = False
@@ -163,12 +163,12 @@ class EagerCall:
 
     op: Op
     args: tuple
-    outputs: tuple[Region, ...]
+    outputs: tuple[TensorSpec, ...]
     draw: int | None = None
 
 
 @data
-class KeptFunctional:
+class CachedFunctional:
     """Stands for a functional graph whose passes were run by an earlier process; `remake` runs them when the graph
     itself is needed (double backward, a new pattern of gradients)."""
 

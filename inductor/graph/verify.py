@@ -20,7 +20,7 @@ from ...eager.op.op import Kind
 from ...eager.state import recording
 from ...eager.tensor import Tensor
 from ...runtime.errors import InternalError
-from .retrace import fresh_fake, on_fakes
+from .retrace import fresh_fake, run_on_fakes
 
 TOLERANCE = {
     "float64": (1e-9, 1e-9),
@@ -58,7 +58,7 @@ def _wrong_meta(node: Node) -> str | None:
     """What the op's meta rule says, compared with the value that the graph claims."""
     fakes = map_args(node.args, lambda v: _as_fake(v.value) if isinstance(v, Node) else v)
     with recording(False):
-        result = on_fakes(node.target, fakes)
+        result = run_on_fakes(node.target, fakes)
     expected, actual = _facts(result), _facts(node.value)
     if expected != actual and not _unbacked(node.value) and not _surely_same(result, node.value):
         return f"its value is {describe(node.value)} but {node.target.name} gives {describe(result)}"

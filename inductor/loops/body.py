@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...capture.shapes.value_ranges import Bounds
-from ...capture.shapes.expr import Expr, ExprLike, from_atom, is_const, lift, maximum, minimum, plain, product, var
+from ...capture.shapes.expr import Expr, ExprLike, from_atom, is_const, lift, maximum, minimum, int_if_const, product, var
 from ...capture.shapes.symbolic_shapes import SymFloat, SymInt
 from ...eager import dtypes
 from ...eager.op.prims import PRIMS
@@ -68,7 +68,7 @@ class Buffer:
         """Elements from the start of memory to the last one that the geometry reaches (0 when empty)."""
         if any(is_zero(size) for size in self.sizes):
             return 0
-        return plain(self.linear(tuple(size - 1 for size in self.sizes)) + 1)
+        return int_if_const(self.linear(tuple(size - 1 for size in self.sizes)) + 1)
 
     def text(self) -> str:
         sizes = ", ".join(map(str, self.sizes))
@@ -258,7 +258,7 @@ class Body:
         """An index expression as an int64 value."""
         if isinstance(expr, SymInt):
             expr = expr.expr
-        expr = plain(expr)
+        expr = int_if_const(expr)
         if isinstance(expr, int):
             return self.const(expr, dtypes.int64)
         return self.make("index", self.indirect_args((expr,)), dtypes.int64, expr)
@@ -276,7 +276,7 @@ class Body:
         return self.scalar("seed", dtypes.int64), self.prim("add", self.scalar("base", dtypes.int64), self.ordinal)
 
     def load(self, buffer: Buffer, index: Iterable[ExprLike], mask: Value | None = None, other: Number = 0) -> Value:
-        index = tuple(map(plain, index))
+        index = tuple(map(int_if_const, index))
         if mask is not None and mask.op == "const":
             if not mask.attrs:
                 return self.const(other, buffer.dtype)
@@ -315,7 +315,7 @@ class Body:
             chosen = self.decided(condition.op, lift(sides[0]) - sides[1]) if sides else None
             return None if chosen is None else self.exact(value.args[1 if chosen.attrs else 2])
         sides = self.all_exact(value.args)
-        return plain(ARITHMETIC[value.op](*map(lift, sides))) if sides else None
+        return int_if_const(ARITHMETIC[value.op](*map(lift, sides))) if sides else None
 
     def all_exact(self, values: tuple[Value, ...]) -> list[ExprLike]:
         """The index expressions that all of these are; none where one is not."""
@@ -627,7 +627,7 @@ def strides_of(e: Expr) -> tuple[dict[str, ExprLike], frozenset[str]]:
             factor: ExprLike = c
             for other, power in monomial[:k] + monomial[k + 1 :]:
                 factor = from_atom(other) ** power * factor
-            factors[name] = plain(factors[name] + factor) if name in factors else factor
+            factors[name] = int_if_const(factors[name] + factor) if name in factors else factor
     return factors, frozenset(tangled)
 
 
@@ -670,7 +670,7 @@ class Rewriter:
             return e
         found = self.exprs.get(e)
         if found is None:
-            found = plain(e.substitute(self.vars)) if self.vars else e
+            found = int_if_const(e.substitute(self.vars)) if self.vars else e
             found = self.exprs[e] = self.tidy(found) if self.tidy and not isinstance(found, int) else found
         return found
 

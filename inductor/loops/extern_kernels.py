@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ...capture.shapes.expr import ExprLike, maximum, minimum, plain, product
+from ...capture.shapes.expr import ExprLike, maximum, minimum, int_if_const, product
 from ...capture.graph.graph import Node, map_nodes
 from ...capture.shapes.symbolic_shapes import expr_of
 from ...eager.op.op import Op
 from ...eager.tensor import Tensor
-from ...runtime.kernel_calls import Conv, is_native
+from ...runtime.kernel_calls import ConvCall, is_native
 from .body import Buffer
 from .ir import ExternCall, GemmKernel, LoopKernel, Operand, Step, Store, View, row_major
 
@@ -25,11 +25,11 @@ class Sizes:
 
     @staticmethod
     def max(*args: ExprLike) -> ExprLike:
-        return plain(maximum(*args))
+        return int_if_const(maximum(*args))
 
     @staticmethod
     def min(*args: ExprLike) -> ExprLike:
-        return plain(minimum(*args))
+        return int_if_const(minimum(*args))
 
     @staticmethod
     def is_empty(region: View) -> bool:
@@ -43,8 +43,8 @@ def has_kernel(op: Op, args: tuple, result: Any, takes: Callable[[tuple], bool] 
     """Whether the op's rule accepts tensors of these geometries, here fakes, and the target what it gives."""
     if op.call_rule is None or op.draws is not None and op.draws(*args):
         return False
-    outs = tuple(map(shown, result if isinstance(result, tuple) else (result,)))
-    calls = op.call_rule(Sizes(), outs, *map(shown, op.bind(args, {})))
+    outs = tuple(map(as_views, result if isinstance(result, tuple) else (result,)))
+    calls = op.call_rule(Sizes(), outs, *map(as_views, op.bind(args, {})))
     return calls is not None and (takes or is_native)(calls)
 
 
@@ -53,14 +53,14 @@ def is_called_in_eager(node: Node) -> bool:
     return node.target.template != "gemm" and not has_kernel(node.target, map_nodes(node.args, lambda n: n.value), node.value)
 
 
-def shown(a: Any) -> Any:
+def as_views(a: Any) -> Any:
     if isinstance(a, Tensor):
         sizes, strides = geometry(a)
         return View(Buffer("", a.dtype, sizes, strides), sizes, strides)
-    return tuple(map(shown, a)) if isinstance(a, (tuple, list)) else expr_of(a)
+    return tuple(map(as_views, a)) if isinstance(a, (tuple, list)) else expr_of(a)
 
 
-class Calls(Sizes):
+class ExternLowering(Sizes):
     """The context of one rule while its node is lowered."""
 
     def __init__(self, lowering: Any, node: Node):
@@ -83,21 +83,21 @@ class Calls(Sizes):
     def rows(self, region: View) -> View:
         """The region in row-major memory: itself, or a copy that stands for it among the arguments too."""
         wanted = row_major(region.sizes)
-        if any(plain(a) != b for a, b, n in zip(region.strides, wanted, region.sizes) if n != 1):
+        if any(int_if_const(a) != b for a, b, n in zip(region.strides, wanted, region.sizes) if n != 1):
             made = self.lowering.rows_of(self.nodes[id(region)])
         else:
             made = replace(region, strides=wanted)
-        self.args = replaced(self.args, region, made)
+        self.args = replace_view(self.args, region, made)
         return made
 
 
 def geometry(value: Tensor) -> tuple[tuple, tuple]:
-    return tuple(plain(expr_of(n)) for n in value.shape), tuple(plain(expr_of(n)) for n in value.stride())
+    return tuple(int_if_const(expr_of(n)) for n in value.shape), tuple(int_if_const(expr_of(n)) for n in value.stride())
 
 
-def replaced(x: Any, old: View, new: View) -> Any:
+def replace_view(x: Any, old: View, new: View) -> Any:
     if isinstance(x, (tuple, list)):
-        return type(x)(replaced(item, old, new) for item in x)
+        return type(x)(replace_view(item, old, new) for item in x)
     return new if x is old else x
 
 
@@ -123,14 +123,14 @@ def native_call(lowering: Any, node: Node, origins: tuple) -> ExternCall | GemmK
     op = node.target
     if op.call_rule is None or node.draw is not None and op.draws is not None:
         return None
-    context = Calls(lowering, node)
+    context = ExternLowering(lowering, node)
     keys = [(node, k) for k in range(len(op.outputs))]
     sizes = [geometry(lowering.value(key))[0] for key in keys]
     outs = tuple(View(Buffer("", lowering.value(key).dtype, s, row_major(s)), s, row_major(s)) for key, s in zip(keys, sizes))
     calls = op.call_rule(context, outs, *context.args)
     if calls is None or not (lowering.takes or is_native)(calls):
         return None
-    if len(calls) == 1 and isinstance(calls[0], Conv) and calls[0].tiles:
+    if len(calls) == 1 and isinstance(calls[0], ConvCall) and calls[0].tiles:
         return convolution(lowering, node, calls[0], origins)
     buffers = {id(out.buffer): lowering.filled(key) for out, key in zip(outs, keys)}
     calls = tuple(swapped(call, buffers) for call in calls)
@@ -139,14 +139,14 @@ def native_call(lowering: Any, node: Node, origins: tuple) -> ExternCall | GemmK
     )
 
 
-def convolution(lowering: Any, node: Node, call: Conv, origins: tuple) -> GemmKernel:
+def convolution(lowering: Any, node: Node, call: ConvCall, origins: tuple) -> GemmKernel:
     """A convolution whose epilogue adds the bias and stores."""
     body, value = lowering.body, node.value
     compute = value.dtype.compute
-    images, channels, *windows = (plain(expr_of(n)) for n in value.shape)
+    images, channels, *windows = (int_if_const(expr_of(n)) for n in value.shape)
     batch, image = lowering.space((value.shape[0],))
-    m, n = lowering.axis(1, channels), lowering.axis(2, plain(product(windows)))
-    k = lowering.axis(3, plain(product(call.weight.sizes[1:])))
+    m, n = lowering.axis(1, channels), lowering.axis(2, int_if_const(product(windows)))
+    k = lowering.axis(3, int_if_const(product(call.weight.sizes[1:])))
     buffer = lowering.home((node, 0))
     lowering.products[buffer.name] = node
     acc = "product_" + node.name

@@ -139,7 +139,7 @@ class Machine:
         for _, store in kernel.sums():
             self.memory[store.buffer].view(store.buffer.dtype.numpy)[...] = 0
         for step in kernel.steps:
-            Nest(self, kernel.outer, step, accs, scratch).run()
+            StepInterpreter(self, kernel.outer, step, accs, scratch).run()
 
     def gemm(self, kernel: GemmKernel) -> None:
         if kernel.call is not None:
@@ -147,7 +147,7 @@ class Machine:
         a = self.operand(kernel.a, (*kernel.batch, kernel.m, kernel.k), kernel.compute)
         b = self.operand(kernel.b, (*kernel.batch, kernel.k, kernel.n), kernel.compute)
         product = np.matmul(a, b).astype(kernel.compute.numpy, copy=False)
-        Nest(self, (), kernel.epilogue, {kernel.acc: product}, {}, whole=True).run()
+        StepInterpreter(self, (), kernel.epilogue, {kernel.acc: product}, {}, whole=True).run()
 
     def convolution(self, kernel: GemmKernel) -> None:
         call = kernel.call
@@ -158,7 +158,7 @@ class Machine:
         stride, padding, dilation = (tuple(map(self.size, n)) for n in (call.stride, call.padding, call.dilation))
         made = convolution(x, weight, None, stride, padding, dilation, False, (0,) * len(stride), call.groups)
         sizes = [self.size(axis.extent) for axis in kernel.epilogue.axes]
-        Nest(self, (), kernel.epilogue, {kernel.acc: made.reshape(sizes)}, {}, whole=True).run()
+        StepInterpreter(self, (), kernel.epilogue, {kernel.acc: made.reshape(sizes)}, {}, whole=True).run()
 
     def operand(self, operand: Operand, axes: tuple[Axis, ...], compute: Any) -> np.ndarray:
         shape = tuple(self.size(axis.extent) for axis in axes)
@@ -177,7 +177,7 @@ class Machine:
             target[...] = 0
         elif kernel.init != kernel.target:
             target[...] = self.array(kernel.init)
-        Nest(self, (), kernel.step, {}, {}).run()
+        StepInterpreter(self, (), kernel.step, {}, {}).run()
 
     def extern(self, kernel: ExternCall) -> None:
         if kernel.members:
@@ -254,7 +254,7 @@ class Scratch:
         return row * self.extent + self.buffer.linear(index)
 
 
-class Nest:
+class StepInterpreter:
     """One step at all points of the outer axes and its own, one dimension an axis.
 
     `accs` hold one element for each outer point; with `whole` (a template's product) one for each point of the step.
@@ -283,7 +283,7 @@ class Nest:
 
     def run(self) -> None:
         for value in self.step.values():
-            self.found[value.id] = EVALUATE.get(value.op, Nest.primitive)(self, value)
+            self.found[value.id] = EVALUATE.get(value.op, StepInterpreter.primitive)(self, value)
         stores = [(store, self.stored(store)) for store in self.step.stores]
         for reduce in self.step.reduces:
             self.reduce(reduce)
@@ -418,7 +418,7 @@ class Nest:
 
 
 COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-EVALUATE = {op: getattr(Nest, op) for op in ("load", "index", "const", "acc", "scalar", "indirect", "cast", "philox")}
+EVALUATE = {op: getattr(StepInterpreter, op) for op in ("load", "index", "const", "acc", "scalar", "indirect", "cast", "philox")}
 
 
 # -- numpy

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from ...capture.shapes.value_ranges import Bounds
-from ...capture.shapes.expr import Expr, ExprLike, lift, plain
+from ...capture.shapes.expr import Expr, ExprLike, lift, int_if_const
 from ...eager import dtypes
 from ...eager.op.prims import COMBINES
 from ...runtime.dataclass import data
@@ -306,7 +306,7 @@ class Program:
     def with_kernels(self, kernels: Iterable[Kernel]) -> Program:
         """The same program over other kernels; buffers that nothing names any more are dropped."""
         kernels = tuple(kernels)
-        used = {b for k in kernels for b in (*reads(k), *writes(k))}
+        used = {b for k in kernels for b in (*buffers_read(k), *buffers_written(k))}
         used.update(b for b in (*self.inputs, *self.outputs) if isinstance(b, Buffer))
         return replace(self, kernels=kernels, buffers=tuple(b for b in self.buffers if b in used))
 
@@ -319,7 +319,7 @@ def row_major(sizes: tuple) -> tuple:
     strides, step = [], 1
     for n in reversed(sizes):
         strides.append(step)
-        step = plain(step * n)
+        step = int_if_const(step * n)
     return tuple(reversed(strides))
 
 
@@ -352,7 +352,7 @@ def loads(kernel: Kernel) -> list[Value]:
     return [v for step in steps(kernel) for v in step.values() if v.op == "load"]
 
 
-def reads(kernel: Kernel) -> list[Buffer]:
+def buffers_read(kernel: Kernel) -> list[Buffer]:
     """The buffers that a kernel reads, each once (row scratch left out)."""
     found = [v.attrs.buffer for v in loads(kernel)]
     if isinstance(kernel, GemmKernel):
@@ -364,7 +364,7 @@ def reads(kernel: Kernel) -> list[Buffer]:
     return [b for b in dict.fromkeys(found) if b.kind != "local"]
 
 
-def writes(kernel: Kernel) -> list[Buffer]:
+def buffers_written(kernel: Kernel) -> list[Buffer]:
     """The buffers that a kernel writes, each once (row scratch left out)."""
     if isinstance(kernel, ExternCall):
         return list(kernel.outputs)
@@ -388,16 +388,16 @@ def row_of(place: ExprLike, axes: tuple[Axis, ...]) -> tuple | None:
     rest = place
     for a in axes:
         rest = rest - a.var * factors.get(a.name, 0)
-    return plain(rest), frozenset(runs)
+    return int_if_const(rest), frozenset(runs)
 
 
 def joined_runs(runs: list[tuple[ExprLike, ExprLike]]) -> list[tuple[ExprLike, ExprLike]]:
     """(stride, extent) pairs, where one steps over all of another taken together with that, whatever their sizes are."""
     for first in runs:
         for second in runs:
-            if first is not second and second[0] == plain(lift(first[0]) * first[1]):
+            if first is not second and second[0] == int_if_const(lift(first[0]) * first[1]):
                 rest = [run for run in runs if run is not first and run is not second]
-                return joined_runs([*rest, (first[0], plain(lift(first[1]) * second[1]))])
+                return joined_runs([*rest, (first[0], int_if_const(lift(first[1]) * second[1]))])
     return runs
 
 
@@ -501,12 +501,12 @@ def _step_lines(step: Step, names: dict[int, str]) -> Iterator[str]:
         yield f"    {', '.join(reduce.names)} = {reduce.combine}({values}) : {', '.join(d.name for d in reduce.dtypes)}"
     for store in step.stores:
         sign = {"set": "=", "add": "+=", "mul": "*="}.get(store.mode, f"{store.mode}=")
-        yield f"    {_place(store.buffer, store.index)} {sign} {_value_ref(store.value, names)}"
+        yield f"    {_access_text(store.buffer, store.index)} {sign} {_value_ref(store.value, names)}"
     for value in step.looks:
         yield f"    look at {_value_ref(value, names)}"
 
 
-def _place(buffer: Buffer, index: tuple) -> str:
+def _access_text(buffer: Buffer, index: tuple) -> str:
     return f"{buffer.name}[{', '.join(map(str, index))}]"
 
 
@@ -520,7 +520,7 @@ def _value_text(value: Value, names: dict[int, str]) -> str:
     if value.op == "load":
         load = value.attrs
         mask = f" if {_value_ref(value.args[0], names)} else {load.other}" if load.masked else ""
-        return f"{_place(load.buffer, load.index)}{mask} : {value.dtype.name}"
+        return f"{_access_text(load.buffer, load.index)}{mask} : {value.dtype.name}"
     if value.op == "index":
         return f"index {value.attrs}"
     args = ", ".join(_value_ref(a, names) for a in value.args)
@@ -548,10 +548,10 @@ class Verifier:
         known = set(self.program.buffers)
         for kernel in self.program.kernels:
             self.kernel = kernel
-            for buffer in (*reads(kernel), *writes(kernel)):
+            for buffer in (*buffers_read(kernel), *buffers_written(kernel)):
                 self.require(buffer in known, f"{buffer.name} is not a buffer of the program")
             self.check_kernel(kernel)
-            self.written.update(writes(kernel))
+            self.written.update(buffers_written(kernel))
         self.kernel = None
         for output in self.program.outputs:
             self.require(not isinstance(output, Buffer) or output in self.written, f"output {_ref(output)} is never written")
@@ -562,10 +562,10 @@ class Verifier:
             raise InternalError(f"loop IR: {message}" + (f"\n{kernel_text(self.kernel)}" if self.kernel else ""))
 
     def check_kernel(self, kernel: Kernel) -> None:
-        for buffer in reads(kernel):
-            ok = buffer in self.written or buffer in writes(kernel)
+        for buffer in buffers_read(kernel):
+            ok = buffer in self.written or buffer in buffers_written(kernel)
             self.require(ok, f"{buffer.name} is read before it is written")
-        for buffer in writes(kernel):
+        for buffer in buffers_written(kernel):
             writable = buffer.kind in ("output", "temp") or buffer in self.program.outputs
             self.require(writable, f"{buffer.name} is a {buffer.kind} and is written")
         self.check_outputs_of_checks(kernel)
@@ -630,17 +630,19 @@ class Verifier:
             self.require(e.free_names() <= scope, f"{e} names {sorted(e.free_names() - scope)}, not in scope")
 
     def check_index(self, buffer: Buffer, index: tuple, scope: set[str], bounds: Bounds, masked: bool) -> None:
-        self.require(len(index) == len(buffer.sizes), f"{_place(buffer, index)}: the buffer has {len(buffer.sizes)} dimensions")
+        self.require(
+            len(index) == len(buffer.sizes), f"{_access_text(buffer, index)}: the buffer has {len(buffer.sizes)} dimensions"
+        )
         for e, size in zip(index, buffer.sizes):
             self.check_scope(e, scope)
             if not masked:
                 low, high = bounds.interval(e)
-                size = plain(size)
+                size = int_if_const(size)
                 inside = low > -1 and (not isinstance(size, int) or high < size)
-                empty = any(plain(extent) == 0 for extent in self.extents()) or size == 0
+                empty = any(int_if_const(extent) == 0 for extent in self.extents()) or size == 0
                 self.require(
                     inside or empty or not self.surely_outside(e, low, high, size, bounds),
-                    f"{_place(buffer, index)}: {e} may be {low}..{high}, outside of [0, {size})",
+                    f"{_access_text(buffer, index)}: {e} may be {low}..{high}, outside of [0, {size})",
                 )
 
     def extents(self) -> list[ExprLike]:
@@ -665,12 +667,12 @@ class Verifier:
         over = before if self.kernel is not None and outer_axes(self.kernel) else ()
         own = [(at, s) for at in (*over, step) for s in at.stores if s.buffer == load.buffer]
         if own:
-            place = plain(load.buffer.linear(load.index))
+            place = int_if_const(load.buffer.linear(load.index))
             row = row_of(place, step.axes)
-            wrote = [(at, plain(s.buffer.linear(s.index))) for at, s in own]
+            wrote = [(at, int_if_const(s.buffer.linear(s.index))) for at, s in own]
             self.require(
                 all(e == place or at is not step and row is not None and row == row_of(e, at.axes) for at, e in wrote),
-                f"{_place(load.buffer, load.index)} is read where the kernel writes another place of it",
+                f"{_access_text(load.buffer, load.index)} is read where the kernel writes another place of it",
             )
             stored = load.buffer in self.written or any(s.buffer == load.buffer for at in before for s in at.stores)
             self.require(stored, f"{load.buffer.name} is read before it is written")

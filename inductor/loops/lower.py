@@ -16,7 +16,7 @@ from itertools import islice, permutations
 from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds, simplify
-from ...capture.shapes.expr import Expr, ExprLike, const, lift, plain
+from ...capture.shapes.expr import Expr, ExprLike, const, lift, int_if_const
 from ...capture.graph.graph import Graph, Node
 from ...capture.shapes.symbolic_shapes import SymFloat, SymInt, expr_of
 from ...eager import dtypes
@@ -122,7 +122,7 @@ class Loader:
 
 
 @data
-class Cost:
+class InlineCost:
     """What one evaluation of a value takes; `loads`: arrays that it reads, those much smaller than the value left out."""
 
     work: float
@@ -131,11 +131,11 @@ class Cost:
     reads: set[Buffer]
 
 
-def cost(value: Value, numel: int) -> Cost:
+def cost(value: Value, numel: int) -> InlineCost:
     values = reachable((value,))
     read = {v.attrs.buffer for v in values if v.op == "load"}
     full = sum(v.op == "load" and number_of(v.attrs.buffer.sizes) * SMALL_PART > numel for v in values)
-    return Cost(sum(WORK.get(v.op, 1) for v in values), full, len(values), read)
+    return InlineCost(sum(WORK.get(v.op, 1) for v in values), full, len(values), read)
 
 
 class Lowering:
@@ -250,7 +250,7 @@ class Lowering:
 
     def axis(self, position: int, extent: Any) -> Axis:
         """The axis at a position of a space, one name for each (position, extent): equal spaces have equal variables."""
-        extent = plain(expr_of(extent))
+        extent = int_if_const(expr_of(extent))
         key = (position, extent)
         name = self.axis_names.get(key)
         if name is None:
@@ -285,7 +285,7 @@ class Lowering:
         """The memory of a value: eager's strides where they are dense, else row-major."""
         sizes, strides = geometry(value)
         if kind in ("temp", "output") and not dense(sizes, strides):
-            strides = tuple(plain(expr_of(s)) for s in contiguous_strides(value.shape))
+            strides = tuple(int_if_const(expr_of(s)) for s in contiguous_strides(value.shape))
         node, number = key
         suffix = f"_{number}" if number else ""
         made = Buffer(self.unique(node.name + suffix), value.dtype, sizes, strides, 0, kind, node.name)
@@ -426,7 +426,7 @@ class Lowering:
             return self.cheap(node, found, len(users))
         return not (found.work >= DEAR_WORK and any(self.repeats(node, user) for user in users))
 
-    def cheap(self, node: Node, found: Cost, users: int) -> bool:
+    def cheap(self, node: Node, found: InlineCost, users: int) -> bool:
         """Whether `users` evaluations read no more than one evaluation, a store and `users` loads; and what a product's
         epilogue can compute on its way out is not computed by its users."""
         if found.loads == 0 and not found.reads:
@@ -656,7 +656,7 @@ class Lowering:
     def region(self, node: Node) -> View:
         """A tensor argument as a geometry over some buffer's memory; copied first when it is no such thing."""
         axes, index = self.space(node.value.shape)
-        sizes = tuple(plain(expr_of(n)) for n in node.value.shape)
+        sizes = tuple(int_if_const(expr_of(n)) for n in node.value.shape)
         operand = self.strided(node, index)
         return View(operand.buffer, sizes, operand.strides, operand.offset)
 
@@ -766,7 +766,7 @@ def flatten(x: Any) -> Iterator:
 
 def is_one(n: Any) -> bool:
     """Also a symbolic size whose expression came out as 1 (`2 - s // s`)."""
-    n = plain(expr_of(n))
+    n = int_if_const(expr_of(n))
     return type(n) is int and n == 1
 
 
@@ -793,7 +793,7 @@ def dense(sizes: tuple, strides: tuple) -> bool:
         if found is None:
             return False
         left.remove(found)
-        step = plain(step * found[0])
+        step = int_if_const(step * found[0])
     return True
 
 
@@ -884,7 +884,7 @@ def as_operand(value: Value, index: tuple, tidy: Callable) -> Operand | None:
     factors, tangled = strides_of(linear)
     if any(e.name in tangled for e in variables):
         return None
-    rest = plain(linear - sum((factors[e.name] * e for e in variables if e.name in factors), start=const(0)))
+    rest = int_if_const(linear - sum((factors[e.name] * e for e in variables if e.name in factors), start=const(0)))
     return Operand(value.attrs.buffer, tuple(factors.get(e.name, 0) if isinstance(e, Expr) else 0 for e in index), rest)
 
 

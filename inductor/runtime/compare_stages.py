@@ -20,13 +20,13 @@ from ...eager.op.op import find
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
 from ...runtime.errors import InternalError
-from .runtime_wrapper import CompiledGraph, Function
+from .runtime_wrapper import CompiledGraph, FunctionExecutable
 from ..graph.functionalize import FunctionalGraph, tensors
 from ..graph.verify import differs
 
 
 @dataclass
-class Shown:
+class Observation:
     """What one call shows."""
 
     outputs: object
@@ -34,14 +34,14 @@ class Shown:
     gradients: list | None
 
 
-def observe(run: Callable, inputs: Sequence) -> Shown:
+def observe(run: Callable, inputs: Sequence) -> Observation:
     """Run on copies of the inputs, from the generator's present state, which is put back."""
     before = random.default_generator.get_state()
     try:
         leaves, copies = copy_inputs(inputs)
         outputs = run(*copies)
         gradients = gradients_or_none(tensors_in(outputs) + [c for c in copies if isinstance(c, Tensor)], leaves)
-        return Shown(outputs, copies, gradients)
+        return Observation(outputs, copies, gradients)
     finally:
         random.default_generator.set_state(before)
 
@@ -110,7 +110,7 @@ def tangent(t: Tensor) -> Tensor:
     return Tensor._from_array(values.astype(t.dtype.numpy), t.dtype)
 
 
-def compare(expected: Shown, actual: Shown) -> str | None:
+def compare(expected: Observation, actual: Observation) -> str | None:
     """Where two observations differ, in words."""
     for what in ("outputs", "inputs", "gradients") if expected.gradients is not None else ("outputs", "inputs"):
         problem = differs(getattr(expected, what), getattr(actual, what))
@@ -133,7 +133,7 @@ def captured_run(graph: Graph) -> Callable:
     return lambda *inputs: Interpreter(graph).run(*inputs)
 
 
-class RecordedFunctional(CompiledGraph):
+class FunctionalUnderGrad(CompiledGraph):
     """The functional graph run by eager, with eager's own recording."""
 
     def __call__(self, *given: Any) -> Any:
@@ -146,4 +146,4 @@ class RecordedFunctional(CompiledGraph):
 
 
 def functional_run(functional: FunctionalGraph, constants: Sequence) -> Callable:
-    return RecordedFunctional(functional, Function(lambda *_: []), None, constants)
+    return FunctionalUnderGrad(functional, FunctionExecutable(lambda *_: []), None, constants)

@@ -19,10 +19,10 @@ from typing import Any
 
 from ...capture.shapes import expr as E
 from ...capture.graph import graph as captured
-from ...capture.frontend.trace_context import Stack
+from ...capture.frontend.trace_context import UserStack
 from ...capture.graph.autograd_function import BackwardRule
 from ...capture.graph.graph import Graph, Node
-from ...capture.shapes.relations import Guard, Relation
+from ...capture.shapes.relations import ShapeGuard, Relation
 from ...capture.shapes.symbolic_shapes import FloatComparison, ShapeEnv, SymFloat, SymInt
 from ...eager import dtypes
 from ...eager.device import device
@@ -33,9 +33,9 @@ from ...runtime import artifact_store, counters, log, native, compile_log, sourc
 from ...runtime.config import config
 from ...runtime.errors import FlambeauError, InternalError
 from ..graph import schemas
-from .runtime_wrapper import Around, Backward, BackwardSource, CompiledGraph, Executable, Training
-from ..cpp.launch import Compiled, bind
-from ..graph.schemas import KeptFunctional
+from .runtime_wrapper import OutputAssembler, Backward, BackwardSource, CompiledGraph, Executable, CompiledBackward
+from ..cpp.launch import CppExecutable, bind
+from ..graph.schemas import CachedFunctional
 
 FORMAT = 1
 SUFFIX = ".graph"
@@ -50,12 +50,12 @@ CLASSES = {
         schemas.ViewOfInput,
         schemas.ViewOfOutput,
         schemas.Mutation,
-        schemas.Slot,
+        schemas.OutputSlot,
         schemas.Outline,
         schemas.Crossing,
         schemas.Launch,
-        schemas.Region,
-        schemas.Number,
+        schemas.TensorSpec,
+        schemas.ScalarSpec,
         schemas.EagerCall,
         Relation,
     )
@@ -90,7 +90,7 @@ def tagged(kind: str, *items: Any) -> tuple:
     return ("\0" + kind, *items)
 
 
-def own(op: Op) -> tuple:
+def encode_op(op: Op) -> tuple:
     """Records of this package are known by name; those of programs may mean something else tomorrow."""
     functions = (op.fn, op.meta_rule, op.draws, op.call_rule, *op.kernels.values())
     package = __name__.partition(".")[0]
@@ -101,33 +101,35 @@ def own(op: Op) -> tuple:
     return tagged("op", op.name)
 
 
-def expression(e: E.Expr) -> tuple:
+def encode_expr(e: E.Expr) -> tuple:
     return tuple((tuple((_atom(atom), power) for atom, power in monomial), factor) for monomial, factor in e.terms)
 
 
 def _atom(atom: E.Atom) -> tuple:
-    return (atom.op, *(atom.args if atom.op == "var" else map(expression, atom.args)))
+    return (atom.op, *(atom.args if atom.op == "var" else map(encode_expr, atom.args)))
 
 
-def tree(t: tuple) -> tuple:
+def encode_float_tree(t: tuple) -> tuple:
     """Of a symbolic float."""
     if t[0] in ("var", "const"):
         return t
-    return ("int", expression(E.lift(t[1]))) if t[0] == "int" else (t[0], *map(tree, t[1:]))
+    return ("int", encode_expr(E.lift(t[1]))) if t[0] == "int" else (t[0], *map(encode_float_tree, t[1:]))
 
 
 WRITERS: dict[type, Callable] = {
-    Stack: lambda x: tagged("stack", x.module, encode(x.regions), encode(tuple(x))),
+    UserStack: lambda x: tagged("stack", x.module, encode(x.regions), encode(tuple(x))),
     Size: lambda x: tagged("size", *map(encode, x)),
     frozenset: lambda x: tagged("set", *sorted(map(encode, x))),
     slice: lambda x: tagged("slice", encode(x.start), encode(x.stop), encode(x.step)),
     dtypes.dtype: lambda x: tagged("dtype", x.name),
     device: lambda x: tagged("device", x.type, x.index),
-    Op: own,
-    E.Expr: lambda x: tagged("expr", expression(x)),
-    SymInt: lambda x: tagged("int", expression(E.lift(x.expr))),
-    SymFloat: lambda x: tagged("float", tree(x.tree)),
-    FloatComparison: lambda x: tagged("compare", x.compute.__name__, tree(x.left), tree(x.right), x.answer),
+    Op: encode_op,
+    E.Expr: lambda x: tagged("expr", encode_expr(x)),
+    SymInt: lambda x: tagged("int", encode_expr(E.lift(x.expr))),
+    SymFloat: lambda x: tagged("float", encode_float_tree(x.tree)),
+    FloatComparison: lambda x: tagged(
+        "compare", x.compute.__name__, encode_float_tree(x.left), encode_float_tree(x.right), x.answer
+    ),
 }
 
 
@@ -159,8 +161,8 @@ class Decoder:
         made = CLASSES.get(kind)
         return made(*map(self, items)) if made is not None else getattr(self, "make_" + kind)(*items)
 
-    def make_stack(self, module: Any, regions: Any, places: tuple) -> Stack:
-        stack = Stack(map(tuple, places))
+    def make_stack(self, module: Any, regions: Any, places: tuple) -> UserStack:
+        stack = UserStack(map(tuple, places))
         stack.module, stack.regions = module, tuple(regions)
         return stack
 
@@ -216,7 +218,7 @@ ATOMS = {"floordiv": E.floordiv, "mod": E.mod, "max": E.maximum, "min": E.minimu
 # -- the key -----------------------------------------------------------------------------------------------------------
 
 
-def about(graph: Graph, inputs: Sequence, options: dict) -> str:
+def cache_key_text(graph: Graph, inputs: Sequence, options: dict) -> str:
     """Everything that the passes read, besides this package."""
     needs = [x.requires_grad if isinstance(x, Tensor) else None for x in inputs]
     given = (
@@ -229,23 +231,23 @@ def about(graph: Graph, inputs: Sequence, options: dict) -> str:
         [getattr(config, name) for name in SETTINGS],
         sorted(options.items()),
     )
-    known = None if graph.env is None else knowledge(graph.env)
-    return repr((given, needs, known, program(graph)))
+    known = None if graph.env is None else encode_shape_env(graph.env)
+    return repr((given, needs, known, encode_graph(graph)))
 
 
-def knowledge(env: ShapeEnv) -> tuple:
+def encode_shape_env(env: ShapeEnv) -> tuple:
     """Symbols, the values they had, and what is known of them."""
     return (
         [(s.name, s.hint, s.kind) for s in env.symbols.values()],
-        [(op, expression(e)) for op, e in env._facts],
+        [(op, encode_expr(e)) for op, e in env._facts],
         sorted(env._ranges.items()),
-        [(name, expression(e)) for name, e in sorted(env._replaced.items())],
+        [(name, encode_expr(e)) for name, e in sorted(env._replaced.items())],
         list(env.specialised_floats.items()),
         list(map(encode, env.float_guards)),
     )
 
 
-def program(graph: Graph) -> list:
+def encode_graph(graph: Graph) -> list:
     """Every node, with the user's line, and the geometry of every value; tensors of one memory have one number."""
     memory: dict[int, int] = {}
     rows = [graph.name, graph.draws]
@@ -292,7 +294,7 @@ def _rule(rule: BackwardRule) -> tuple:
     for constant in rule.graph.constants.values():
         if isinstance(constant, Tensor) and not constant._fake:
             values.update(constant._array.tobytes())
-    return ("rule", rule.name, rule.wanted, rule.once, program(rule.graph), values.hexdigest())
+    return ("rule", rule.name, rule.wanted, rule.once, encode_graph(rule.graph), values.hexdigest())
 
 
 def _value(x: Any, memory: dict) -> Any:
@@ -314,13 +316,13 @@ def usable(options: dict) -> bool:
     return not looked_at and toolchain.compiler() is not None
 
 
-class Shelf:
+class GraphCacheEntry:
     """The place of one captured graph in the store."""
 
     def __init__(self, graph: Graph, inputs: Sequence, options: dict, driver: Callable[[], Any]):
         """`driver()` gives the module of the passes, where an entry lacks what only they can make."""
         self.graph, self.env, self.driver = graph, graph.env, driver
-        self.about = about(graph, inputs, options)
+        self.about = cache_key_text(graph, inputs, options)
         self.before = (0, 0, 0) if self.env is None else _learned(self.env)
         self.kept = False  # whether the graph is in the store
 
@@ -336,10 +338,16 @@ class Shelf:
             trained = None
             if training is not None:
                 _, run = training.made[training.all_reached]
-                trained = (encode(training.first), training.requires, training.reached, list(training.steps), executable(run))
+                trained = (
+                    encode(training.first),
+                    training.requires,
+                    training.reached,
+                    list(training.steps),
+                    encode_executable(run),
+                )
             data = (
                 *map(encode, (functional.outline, functional.mutated, functional.outputs, functional.structure)),
-                executable(compiled.forward),
+                encode_executable(compiled.forward),
                 trained,
                 self.learned(),
             )
@@ -368,13 +376,13 @@ class Shelf:
         outline, mutated, outputs, structure, forward, trained, learned = data
         if self.env is not None and any(learned) and self.env._sealed:
             return None
-        run, back = loaded(forward), None if trained is None else loaded(trained[-1])
+        run, back = decode_executable(forward), None if trained is None else decode_executable(trained[-1])
         if run is None or trained is not None and back is None:
             return None
         self.learn(learned)
         self.kept = True
         decode = Decoder(self.env)
-        functional = KeptFunctional(decode(outline), decode(mutated), decode(outputs), decode(structure), self.remake)
+        functional = CachedFunctional(decode(outline), decode(mutated), decode(outputs), decode(structure), self.remake)
         constants = [self.graph.constants[name] for name in schemas.constant_names(self.graph)]
         training = None
         if trained is not None and back is not None:
@@ -392,7 +400,7 @@ class Shelf:
             return
         for relation, reason in learned[0]:
             relation = decode(relation)
-            env.guards.append(Guard(relation, (), reason))
+            env.guards.append(ShapeGuard(relation, (), reason))
             env.learn(relation)
         for name, value in learned[1]:
             env.specialised_floats[name] = value
@@ -403,14 +411,14 @@ class Shelf:
         return self.driver().functional_of(self.graph)[0].graph
 
     def training(
-        self, functional: KeptFunctional, first: schemas.Crossing, requires: list, reached: list, steps: list, run: Executable
-    ) -> Training:
+        self, functional: CachedFunctional, first: schemas.Crossing, requires: list, reached: list, steps: list, run: Executable
+    ) -> CompiledBackward:
         needs = tuple(k in requires for k in range(len(functional.outline.names)))
 
         def by_passes(present: frozenset) -> Backward:
             return self.driver().late_backward(functional, needs, first, present)
 
-        return Training(first, requires, reached, steps, {frozenset(reached): (first, run)}, self.late(by_passes))
+        return CompiledBackward(first, requires, reached, steps, {frozenset(reached): (first, run)}, self.late(by_passes))
 
     def late(self, by_passes: BackwardSource) -> BackwardSource:
         """Backwards for patterns of gradients that the first backward did not have: from the store, or made by the passes and
@@ -421,12 +429,12 @@ class Shelf:
                 return by_passes(present)
             key = hashlib.sha256(f"{self.key} {sorted(present)}".encode()).hexdigest()[:40]
             data = read(key) if usable({}) else None
-            run = None if data is None else loaded(data[1])
+            run = None if data is None else decode_executable(data[1])
             if data is not None and run is not None:
                 return Decoder(self.env)(data[0]), run
             made = by_passes(present)
             try:
-                write(key, (encode(made[0]), executable(made[1])))
+                write(key, (encode(made[0]), encode_executable(made[1])))
             except NotStored as reason:
                 log.channel("cache")(f"a backward is not stored: {reason}")
             return made
@@ -452,26 +460,26 @@ def read(key: str) -> tuple | None:
     return None if found is None else marshal.loads(zlib.decompress(found))
 
 
-def executable(run: Executable | None) -> Any:
+def encode_executable(run: Executable | None) -> Any:
     """Generated code, and what is put in around it, as plain values."""
     if run is None:
         return None
-    if isinstance(run, Around):
-        return "around", executable(run.run), run.places, encode(run.views)
-    if not isinstance(run, Compiled):
+    if isinstance(run, OutputAssembler):
+        return "around", encode_executable(run.run), run.places, encode(run.views)
+    if not isinstance(run, CppExecutable):
         raise NotStored("it is run by the loop interpreter")
     if run.launch.constants:
         raise NotStored("its code reads a constant tensor that a pass made")
     return "native", encode(run.launch), run.source
 
 
-def loaded(data: Any) -> Executable | None:
+def decode_executable(data: Any) -> Executable | None:
     """The executable, or None where its shared object is gone."""
     kind, *rest = data
     if kind == "around":
         inner, places, views = rest
-        run = None if inner is None else loaded(inner)
-        return Around(run, places, Decoder(None)(views)) if run is not None or inner is None else None
+        run = None if inner is None else decode_executable(inner)
+        return OutputAssembler(run, places, Decoder(None)(views)) if run is not None or inner is None else None
     launch = Decoder(None)(rest[0])
     path = toolchain.find(launch.library)
     if path is None:

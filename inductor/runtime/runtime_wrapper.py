@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...capture.graph.graph import Interpreter, evaluate_number, map_args
-from ...capture.state import whole
+from ...capture.state import preserve_thread_state
 from ...eager import autograd, random
 from ...eager._call import Passage, passages, remember, repeated, written
 from ...eager.autograd.function import SavedList
@@ -27,8 +27,8 @@ from ...eager.tensor import Tensor
 from ...runtime import counters, locks
 from ...runtime.dataclass import data
 from ...runtime.errors import CheckFailed, Unsupported
-from ..cpp.launch import Compiled
-from ..graph.schemas import Crossing, Fresh, IsInput, KeptFunctional, Slot, ViewOfInput, ViewOfOutput
+from ..cpp.launch import CppExecutable
+from ..graph.schemas import Crossing, Fresh, IsInput, CachedFunctional, OutputSlot, ViewOfInput, ViewOfOutput
 from ..graph.compiler_ops import restride
 from ..pass_manager import Executable
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @data(eq=False)
-class Function:
+class FunctionExecutable:
     """An executable that is a function."""
 
     run: Callable[[list, int, int], list]
@@ -52,7 +52,7 @@ BackwardSource = Callable[[frozenset], Backward]  # gives the backward for the o
 
 
 @data
-class Training:
+class CompiledBackward:
     """The backward of one compiled forward: one executable per set of outputs that receive a gradient.
 
     `requires`: numbers of the inputs that need a gradient; `reached`: inner outputs that can receive one; `steps`: of each of
@@ -81,7 +81,7 @@ class Training:
         self.plain = not self.numbers and not first.saved_inputs  # what is saved is what the forward gave for it
         made = iter(range(len(self.places)))
         self.origins = None if self.numbers else [(at is not None, next(made) if at is None else at) for _, at in self.places]
-        self.ways: dict[frozenset, Way] = {}
+        self.ways: dict[frozenset, BackwardDispatch] = {}
 
     def look(self, results: list, seen: list) -> None:
         """Which saved results share memory with what the caller has: the same in every call, so the first one tells."""
@@ -104,15 +104,15 @@ class Training:
                 found = self.made[present]
         return found
 
-    def way(self, present: frozenset) -> Way:
+    def dispatch_for(self, present: frozenset) -> BackwardDispatch:
         """The backward for outputs that receive a gradient, and how calls go to it."""
         found = self.ways.get(present)
         if found is None:
-            found = self.ways[present] = whole(lambda: Way(self, *self.backward(present)))
+            found = self.ways[present] = preserve_thread_state(lambda: BackwardDispatch(self, *self.backward(present)))
         return found
 
 
-class Way:
+class BackwardDispatch:
     """One backward, and how a call goes to it. saved: for each value it reads, its number among the saved tensors; grads: of each
     tangent among the gradients; strides: of each tangent; tangents: the same, where they are numbers; found: per input that needs
     a gradient its place among the results; plain: it takes nothing but these tensors; overwrites: numbers of the values whose
@@ -120,7 +120,7 @@ class Way:
 
     __slots__ = ("part", "run", "overwrites", "lie", "saved", "grads", "strides", "tangents", "found", "plain")
 
-    def __init__(self, training: Training, part: Crossing, run: Executable):
+    def __init__(self, training: CompiledBackward, part: Crossing, run: Executable):
         self.part, self.run, self.overwrites = part, native_of(run), tuple(run.overwrites)
         self.lie = {k: strides for k in run.overwrites if (strides := part.strides[k]) is not None}
         self.plain = not part.sizes and not training.numbers
@@ -135,10 +135,10 @@ class Way:
 
 def native_of(run: Executable) -> Executable:
     """Its launcher, where that is all it calls."""
-    return run.launcher if isinstance(run, Compiled) else run
+    return run.launcher if isinstance(run, CppExecutable) else run
 
 
-class Around:
+class OutputAssembler:
     """A target computes each value once and never returns an input: outputs that are inputs, views of them or of what it
     computes, or the same value again, are put in here. places: per output (made by `run`?, its number there, or among the
     inputs and, behind them, the views); `run` is None where nothing is computed."""
@@ -161,13 +161,13 @@ def views_of(run: Executable) -> tuple[tuple[int, tuple], ...]:
     each step)."""
     return tuple(
         (-2 - view.index if isinstance(view, ViewOfInput) else view.index, tuple((step.op, step.args) for step in view.chain))
-        for view in (run.views if isinstance(run, Around) else ())
+        for view in (run.views if isinstance(run, OutputAssembler) else ())
     )
 
 
-def unwound(run: Executable) -> tuple[Executable | None, list | None]:
+def unwrap_outputs(run: Executable) -> tuple[Executable | None, list | None]:
     """(what computes, or None; of each output its number there, or -2 - that of an input or view; None: as they come)."""
-    if not isinstance(run, Around):
+    if not isinstance(run, OutputAssembler):
         return native_of(run), None
     return run.run and native_of(run.run), [k if made else -2 - k for made, k in run.places]
 
@@ -177,9 +177,9 @@ class CompiledGraph:
 
     def __init__(
         self,
-        functional: FunctionalGraph | KeptFunctional,
+        functional: FunctionalGraph | CachedFunctional,
         forward: Executable,
-        training: Training | None = None,
+        training: CompiledBackward | None = None,
         constants: Sequence = (),
     ):
         self.functional, self.forward, self.training, self.constants = functional, forward, training, list(constants)
@@ -196,7 +196,7 @@ class CompiledGraph:
         """The result is a flat tuple of fresh tensors, and nothing is written: the common case needs no rebuilding."""
         functional = self.functional
         slots = (
-            [s.index if isinstance(s, Slot) else None for s in functional.structure]
+            [s.index if isinstance(s, OutputSlot) else None for s in functional.structure]
             if type(functional.structure) is tuple
             else None
         )
@@ -208,7 +208,7 @@ class CompiledGraph:
         training = self.training
         if training is None or not self.simple or training.origins is None or self.constants or self.sources:
             return None
-        run, places = unwound(self.forward)
+        run, places = unwrap_outputs(self.forward)
         kept = [-2 - k if given else k for given, k in training.origins]
         return Passage(self, run, places, self.inner, training.reached, training.requires, kept, bool(self.draws))
 
@@ -219,12 +219,12 @@ class CompiledGraph:
         """
         if not self.plain:
             return self.passage
-        return self.forward.launcher if isinstance(self.forward, Compiled) else None
+        return self.forward.launcher if isinstance(self.forward, CppExecutable) else None
 
     def attach(self, inputs: list, values: list, seed: int, base: int) -> list:
         """The forward's results with a node on them; these are all that the program sees."""
         inner = values[: self.inner]
-        Call(self, inputs, seed, base, {}).attach(inner, values[self.inner :])
+        CallContext(self, inputs, seed, base, {}).attach(inner, values[self.inner :])
         return inner
 
     def reserve(self) -> tuple[int, int]:
@@ -244,7 +244,7 @@ class CompiledGraph:
         seed, base, values = self._run(inputs)
         inner = values[: self.inner]
         if self.training is not None and state.grad:
-            Call(self, inputs, seed, base, self._symbols(inputs)).attach(inner, values[self.inner :])
+            CallContext(self, inputs, seed, base, self._symbols(inputs)).attach(inner, values[self.inner :])
         if self.simple:
             return tuple(inner)
         self._commit(inputs, inner)
@@ -283,7 +283,7 @@ class CompiledGraph:
                 base = inputs[spec.index] if isinstance(spec, ViewOfInput) else inner[spec.index]
                 outputs.append(replay(spec, base, symbols))
         return map_args(
-            self.functional.structure, lambda v: outputs[v.index] if isinstance(v, Slot) else evaluate_number(v, symbols)
+            self.functional.structure, lambda v: outputs[v.index] if isinstance(v, OutputSlot) else evaluate_number(v, symbols)
         )
 
 
@@ -304,10 +304,10 @@ if TYPE_CHECKING:
     class Trained(CompiledGraph):
         """A compiled graph with a backward."""
 
-        training: Training
+        training: CompiledBackward
 
 
-class Call:
+class CallContext:
     """One call's facts that its backward needs, of a graph that has one. Inputs are held as eager would: leaves, and what was
     saved; others weakly, unless a double backward has asked for more."""
 
@@ -360,7 +360,7 @@ class Call:
         if len(present) == len(grads) or state.grad:
             return None
         try:
-            saved = training.way(present).part.saved if present else ()
+            saved = training.dispatch_for(present).part.saved if present else ()
         except Unsupported:
             return None
         return {k for k, name in enumerate(training.tensors) if name in saved}
@@ -386,18 +386,18 @@ class Call:
             if not present:
                 return [None] * len(training.requires)
         if state.grad:
-            return self.again(grads, needs, saved, create_graph=True)
+            return self.rerun_under_grad(grads, needs, saved, create_graph=True)
         try:
-            way = training.way(present)
+            way = training.dispatch_for(present)
         except Unsupported as late:
             counters.add("fallbacks", f"backward: {late.code}")
-            return self.again(grads, needs, saved, create_graph=False)
+            return self.rerun_under_grad(grads, needs, saved, create_graph=False)
         if self.passage is not None and present is training.all_reached:
             self._teach(way)
         part = way.part
         arguments = [saved[k] for k in way.saved] if way.plain else self._arguments(part, saved)
         strides = way.tangents or [self.numbers_of(s) for s in way.strides]
-        arguments += [fitted(grads[k], wanted) for k, wanted in zip(way.grads, strides)]
+        arguments += [restride_gradient(grads[k], wanted) for k, wanted in zip(way.grads, strides)]
         for k in way.overwrites:
             if not private or part.saved[k] in training.shown:
                 arguments[k] = restride(arguments[k], self.numbers_of(way.lie[k]))
@@ -409,11 +409,11 @@ class Call:
             return [None if at is None else values[at] for at in way.found]
         return [values[at] if at is not None and need else None for at, need in zip(way.found, needs)]
 
-    def _teach(self, way: Way) -> None:
+    def _teach(self, way: BackwardDispatch) -> None:
         """The next backward of this graph, and of its other calls, goes the same way without Python."""
         seen = self.graph.training.shown
         if way.plain and way.tangents is not None and not any(way.part.saved[k] in seen for k in way.overwrites):
-            run, places = unwound(way.run)
+            run, places = unwrap_outputs(way.run)
             found = way.found if places is None else [None if k is None else places[k] for k in way.found]
             self.passage.learn(run, way.saved, way.grads, way.tangents, found, bool(way.overwrites), views_of(way.run))
 
@@ -429,7 +429,7 @@ class Call:
         return tuple(evaluate_number(s, self.symbols) for s in strides)
 
     # -- through the recorded forward --------------------------------------------------------------------------------
-    def again(self, grads: Sequence, needs: tuple | None, saved: tuple, create_graph: bool) -> list:
+    def rerun_under_grad(self, grads: Sequence, needs: tuple | None, saved: tuple, create_graph: bool) -> list:
         """Run the functional forward under recording, with the same draws, and differentiate that."""
         training, functional = self.graph.training, self.graph.functional
         needs = (True,) * len(training.requires) if needs is None else needs
@@ -473,7 +473,7 @@ class Call:
         return inputs
 
 
-def fitted(grad: Tensor, strides: tuple) -> Tensor:
+def restride_gradient(grad: Tensor, strides: tuple) -> Tensor:
     """The gradient in the strides that the backward was compiled for."""
     own = grad._strides
     if own == strides or all(a == b or n == 1 for a, b, n in zip(own, strides, grad._sizes)):
@@ -490,4 +490,4 @@ def own_outputs(inner: list, reached: list[int], inputs: list) -> None:
         taken.add(id(inner[k]))
 
 
-passages(Call, SavedList, CheckFailed)
+passages(CallContext, SavedList, CheckFailed)

@@ -8,43 +8,46 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from ...runtime.kernel_calls import Job
-from ..loops.ir import ExternCall, Kernel, Program, reads, writes
+from ...runtime.kernel_calls import RuntimeCall
+from ..loops.ir import ExternCall, Kernel, Program, buffers_read, buffers_written
 
 
-def bundle(program: Program) -> Program:
+def combine_calls(program: Program) -> Program:
     made: list[Kernel] = []
     group: list[ExternCall] = []
     touched: set = set()
     written: set = set()
     for kernel in (*program.kernels, None):
-        if kernel is not None and is_apart(kernel):
-            mine, stores = {b.name for b in (*reads(kernel), *writes(kernel))}, {b.name for b in writes(kernel)}
+        if kernel is not None and is_elementwise_call(kernel):
+            mine, stores = (
+                {b.name for b in (*buffers_read(kernel), *buffers_written(kernel))},
+                {b.name for b in buffers_written(kernel)},
+            )
             if group and (mine & written or stores & touched or len(kernel.calls or ()) != len(group[0].calls or ())):
-                made.append(together(group))
+                made.append(merge_calls(group))
                 group, touched, written = [], set(), set()
             group.append(kernel)
             touched |= mine
             written |= stores
             continue
         if group:
-            made.append(together(group))
+            made.append(merge_calls(group))
             group, touched, written = [], set(), set()
         if kernel is not None:
             made.append(kernel)
     return program if len(made) == len(program.kernels) else program.with_kernels(made)
 
 
-def is_apart(kernel: Kernel) -> TypeGuard[ExternCall]:
+def is_elementwise_call(kernel: Kernel) -> TypeGuard[ExternCall]:
     """Is this a call of jobs that write each element by itself?"""
     return (
         isinstance(kernel, ExternCall)
         and bool(kernel.calls)
-        and all(isinstance(c, Job) and c.same and not c.alone for c in kernel.calls)
+        and all(isinstance(c, RuntimeCall) and c.same and not c.alone for c in kernel.calls)
     )
 
 
-def together(group: list[ExternCall]) -> ExternCall:
+def merge_calls(group: list[ExternCall]) -> ExternCall:
     """One call whose calls go by rounds: the first of each member, then the second of each."""
     first = group[0]
     if len(group) == 1:

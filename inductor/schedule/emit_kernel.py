@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ...capture.shapes.expr import Expr, ExprLike, plain, product
+from ...capture.shapes.expr import Expr, ExprLike, int_if_const, product
 from ..loops.body import Buffer, Rewriter, Value, reachable, strides_of
-from .split_axes import apart, mergeable, wide_last, written_out
+from .split_axes import split_into_digits, mergeable, wide_last, unroll_narrow_axis
 from ..loops.ir import Axis, GemmKernel, LoopKernel, Step, Store
 from ..loops.lower import hint
-from .loop_nest import Context, Item, Nest, real
+from .loop_nest import SchedulerContext, Item, LoopNest, non_unit_axes
 from .row_scratch import copied_rows, own_rows, share_rows
 
 
-def finish_loops(context: Context, nest: Nest) -> LoopKernel:
+def finish_loops(context: SchedulerContext, nest: LoopNest) -> LoopKernel:
     """Levels, scratch, loop order, collapsed axes, flat addresses."""
     if nest.flexible:
-        nest, axes = apart(context, nest, map_order(context, nest), list(index_forms(context, nest.items, {})))
+        nest, axes = split_into_digits(context, nest, map_order(context, nest), list(index_forms(context, nest.items, {})))
         axes = wide_last(context, nest, axes)
         if context.parallel.lanes:
-            nest, axes = written_out(context, nest, axes, list(index_forms(context, nest.items, {})))
+            nest, axes = unroll_narrow_axis(context, nest, axes, list(index_forms(context, nest.items, {})))
         return emit_map(context, nest, axes)
-    nest = contiguous_inner(context, copied_rows(context, replace(nest, outer=real(nest.outer))))
+    nest = contiguous_inner(context, copied_rows(context, replace(nest, outer=non_unit_axes(nest.outer))))
     groups: dict[tuple, list[Item]] = {}
     for item, level in sorted(zip(nest.items, levels_of(nest)), key=lambda pair: (pair[1], len(pair[0].axes))):
         groups.setdefault((level, item.axes), []).append(item)
@@ -38,7 +38,7 @@ def finish_loops(context: Context, nest: Nest) -> LoopKernel:
     return emit(context, nest, steps, rows, "inner")
 
 
-def levels_of(nest: Nest) -> list[int]:
+def levels_of(nest: LoopNest) -> list[int]:
     """The pass over the row in which each item can run: after the accumulators and stored rows that it reads."""
     wrote = {item.store.buffer.name: i for i, item in enumerate(nest.items) if item.store is not None}
     owner = {name: i for i, item in enumerate(nest.items) if item.reduce for name in item.reduce.names}
@@ -70,7 +70,7 @@ def stride(linear: ExprLike, axis: Axis) -> int:
     return 1 << 40 if axis.name in tangled else abs(hint(factors.get(axis.name, 0)))
 
 
-def places(context: Context, items: Iterable[Item]) -> Iterator[ExprLike]:
+def element_offsets(context: SchedulerContext, items: Iterable[Item]) -> Iterator[ExprLike]:
     """The element offsets of all loads and stores."""
     for item in items:
         if item.store is not None:
@@ -80,20 +80,20 @@ def places(context: Context, items: Iterable[Item]) -> Iterator[ExprLike]:
                 yield context.linear(v.attrs.buffer, v.attrs.index)
 
 
-def map_order(context: Context, nest: Nest) -> tuple[Axis, ...]:
+def map_order(context: SchedulerContext, nest: LoopNest) -> tuple[Axis, ...]:
     """The axes of a map by falling stride of what it writes."""
     store = nest.items[0].written
     written = context.linear(store.buffer, store.index)
-    return tuple(sorted(real(nest.outer), key=lambda a: -stride(written, a)))
+    return tuple(sorted(non_unit_axes(nest.outer), key=lambda a: -stride(written, a)))
 
 
-def contiguous_inner(context: Context, nest: Nest) -> Nest:
+def contiguous_inner(context: SchedulerContext, nest: LoopNest) -> LoopNest:
     """Inner axes by falling stride, where the order as it stands has no contiguous innermost axis."""
     items = []
     order: dict[tuple, tuple] = {}
     for item in nest.items:
         if len(item.axes) > 1 and item.axes not in order:
-            found = list(places(context, [i for i in nest.items if i.axes == item.axes]))
+            found = list(element_offsets(context, [i for i in nest.items if i.axes == item.axes]))
             weight = {a.name: sum(stride(e, a) for e in found) for a in item.axes}
             units = {a.name: sum(stride(e, a) == 1 for e in found) for a in item.axes}
             best = max(item.axes, key=lambda a: units[a.name])
@@ -103,22 +103,22 @@ def contiguous_inner(context: Context, nest: Nest) -> Nest:
     return replace(nest, items=items, loads_cache=None)
 
 
-def is_columns(context: Context, nest: Nest) -> bool:
+def is_columns(context: SchedulerContext, nest: LoopNest) -> bool:
     """Whether the reductions run down columns: of the loads that move with both, most are contiguous along an outer axis, not
     along the inner one. The others are one element in one of the two ways, which costs nothing."""
     across = along = 0
     for item in nest.items:
         if item.axes and nest.outer:
-            for e in places(context, [item]):
+            for e in element_offsets(context, [item]):
                 inner, outer = stride(e, item.axes[-1]), [stride(e, a) for a in nest.outer]
                 along += inner == 1 and any(s != 0 for s in outer)
                 across += inner != 0 and 1 in outer
     return across > along
 
 
-def unit_last(context: Context, nest: Nest) -> tuple[Axis, ...]:
+def unit_last(context: SchedulerContext, nest: LoopNest) -> tuple[Axis, ...]:
     """The outer axes with the one along which most loads are contiguous last."""
-    found = list(places(context, nest.items))
+    found = list(element_offsets(context, nest.items))
     best = max(nest.outer, key=lambda a: (sum(stride(e, a) == 1 for e in found), nest.outer.index(a)))
     return (*(a for a in nest.outer if a is not best), best)
 
@@ -126,10 +126,10 @@ def unit_last(context: Context, nest: Nest) -> tuple[Axis, ...]:
 # -- flat addresses
 
 
-class Flatten(Rewriter):
+class IndexFlattener(Rewriter):
     """Renames and merges axes, and turns every index into an element offset."""
 
-    def __init__(self, context: Context, mapping: dict, rows: dict):
+    def __init__(self, context: SchedulerContext, mapping: dict, rows: dict):
         super().__init__(context.body, mapping)
         self.context, self.rows = context, rows
 
@@ -158,25 +158,25 @@ class Flatten(Rewriter):
         return Step(axes, stores, reduces)
 
 
-def emit(context: Context, nest: Nest, steps: list, rows: dict, vector: str) -> LoopKernel:
+def emit(context: SchedulerContext, nest: LoopNest, steps: list, rows: dict, vector: str) -> LoopKernel:
     """Collapse what is contiguous in every array, name axes i (outer) and j (inner), address memory by element offsets."""
     found = [list(index_forms(context, items, rows)) for _, items in steps]
-    outer, mapping = collapsed(nest.outer, [e for forms in found for e in forms], "i")
+    outer, mapping = collapse_axes(nest.outer, [e for forms in found for e in forms], "i")
     made = []
     for (axes, items), forms in zip(steps, found):
-        inner, more = collapsed(axes, forms, "j")
-        made.append(Flatten(context, mapping | more, rows).step(inner, items))
+        inner, more = collapse_axes(axes, forms, "j")
+        made.append(IndexFlattener(context, mapping | more, rows).step(inner, items))
     used = {b for step in made for b in local_buffers(step)}
     local = tuple(row.flat for row, _ in rows.values() if row in used)
     return LoopKernel(nest.name, outer, tuple(made), local, vector, unique(nest.origins), tuple(nest.notes))
 
 
-def emit_map(context: Context, nest: Nest, axes: tuple[Axis, ...]) -> LoopKernel:
+def emit_map(context: SchedulerContext, nest: LoopNest, axes: tuple[Axis, ...]) -> LoopKernel:
     """A map: what is contiguous everywhere is one axis, and the last axis is the inner loop."""
-    merged, mapping = collapsed(axes, list(index_forms(context, nest.items, {})), "i")
+    merged, mapping = collapse_axes(axes, list(index_forms(context, nest.items, {})), "i")
     inner = tuple(Axis("j0", a.extent) for a in merged[-1:])
     mapping = {name: inner[0].var if isinstance(e, Expr) and e == merged[-1].var else e for name, e in mapping.items()}
-    step = Flatten(context, mapping, {}).step(inner, nest.items)
+    step = IndexFlattener(context, mapping, {}).step(inner, nest.items)
     return LoopKernel(nest.name, merged[:-1], (step,), (), "inner", unique(nest.origins), tuple(nest.notes))
 
 
@@ -189,9 +189,9 @@ def unique(origins: tuple) -> tuple:
     return tuple(dict.fromkeys(origins))
 
 
-def index_forms(context: Context, items: list[Item], rows: dict) -> Iterator[ExprLike]:
+def index_forms(context: SchedulerContext, items: list[Item], rows: dict) -> Iterator[ExprLike]:
     """Every expression over axes in some items."""
-    flatten = Flatten(context, {}, rows)
+    flatten = IndexFlattener(context, {}, rows)
     for item in items:
         if item.store is not None:
             yield context.linear(*flatten.local(item.store.buffer, item.store.index))
@@ -202,7 +202,7 @@ def index_forms(context: Context, items: list[Item], rows: dict) -> Iterator[Exp
                 yield v.attrs
 
 
-def collapsed(axes: tuple[Axis, ...], forms: list[ExprLike], letter: str) -> tuple[tuple[Axis, ...], dict]:
+def collapse_axes(axes: tuple[Axis, ...], forms: list[ExprLike], letter: str) -> tuple[tuple[Axis, ...], dict]:
     """The axes with neighbours merged where every form allows it, and the substitution."""
     groups: list[list[Axis]] = []
     exprs = list({e: None for e in forms if isinstance(e, Expr)})
@@ -213,13 +213,13 @@ def collapsed(axes: tuple[Axis, ...], forms: list[ExprLike], letter: str) -> tup
             groups.append([axis])
     made, mapping = [], {}
     for k, group in enumerate(groups):
-        new = Axis(f"{letter}{k}", plain(product(a.extent for a in group)))
+        new = Axis(f"{letter}{k}", int_if_const(product(a.extent for a in group)))
         made.append(new)
         mapping |= {a.name: 0 for a in group[:-1]} | {group[-1].name: new.var}
     return tuple(made), mapping
 
 
-def finish_gemm(context: Context, nest: Nest, kernel: GemmKernel) -> GemmKernel:
+def finish_gemm(context: SchedulerContext, nest: LoopNest, kernel: GemmKernel) -> GemmKernel:
     """Batch axes merge into the rows where the second operand does not vary along them and memory continues."""
     *batch, m, n = kernel.epilogue.axes
     a, b = kernel.a.strides, kernel.b.strides
@@ -228,17 +228,17 @@ def finish_gemm(context: Context, nest: Nest, kernel: GemmKernel) -> GemmKernel:
     while (
         kernel.call is None
         and batch
-        and plain(b[len(batch) - 1]) == 0
+        and int_if_const(b[len(batch) - 1]) == 0
         and rows_continue(batch[-1], a[len(batch) - 1], rows, forms)
     ):
         rows = [(batch[-1], a[len(batch) - 1]), *(row for row in rows if not is_one(row[0].extent))]
         batch.pop()
     new_batch = tuple(Axis(f"b{k}", axis.extent) for k, axis in enumerate(batch))
-    new_m = Axis("m", plain(product(axis.extent for axis, _ in rows)))
+    new_m = Axis("m", int_if_const(product(axis.extent for axis, _ in rows)))
     new_n, new_k = Axis("n", n.extent), Axis("k", kernel.k.extent)
     mapping = {old.name: new.var for old, new in zip(batch, new_batch)} | {axis.name: 0 for axis, _ in rows[:-1]}
     mapping |= {rows[-1][0].name: new_m.var, n.name: new_n.var}
-    step = Flatten(context, mapping, {}).step((*new_batch, new_m, new_n), nest.items)
+    step = IndexFlattener(context, mapping, {}).step((*new_batch, new_m, new_n), nest.items)
     return replace(
         kernel,
         batch=new_batch,
@@ -256,7 +256,7 @@ def finish_gemm(context: Context, nest: Nest, kernel: GemmKernel) -> GemmKernel:
 def rows_continue(axis: Axis, stride_: ExprLike, rows: list, forms: list) -> bool:
     """Whether one more batch axis can be counted by the rows: memory of the first operand and of all arrays continues."""
     first, inner = rows[0]
-    return is_one(first.extent) or plain(stride_) == plain(inner * first.extent) and mergeable([axis], first, forms)
+    return is_one(first.extent) or int_if_const(stride_) == int_if_const(inner * first.extent) and mergeable([axis], first, forms)
 
 
 def is_one(n: ExprLike) -> bool:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...capture.shapes.expr import Expr, ExprLike, plain
+from ...capture.shapes.expr import Expr, ExprLike, int_if_const
 from ...runtime.dataclass import data
 from ..loops.body import Rewriter
 from ..loops.ir import Axis
-from .loop_nest import Context, Nest, real, rewritten
+from .loop_nest import SchedulerContext, LoopNest, non_unit_axes, rewrite_item
 
 
 @data
-class Move:
+class AxisMapping:
     """What happens to one nest: its new outer axes, the substitution, inner axes replaced by others, outer axes made inner."""
 
     outer: tuple[Axis, ...]
@@ -27,13 +27,13 @@ class Move:
 
 
 @data
-class Spaces:
-    first: Move
-    second: Move
+class CommonSpace:
+    first: AxisMapping
+    second: AxisMapping
     why: str
 
 
-def moved(context: Context, nest: Nest, move: Move) -> Nest:
+def map_axes(context: SchedulerContext, nest: LoopNest, move: AxisMapping) -> LoopNest:
     """The nest with its axes renamed, split, or its trailing outer axes made inner ones."""
     if not move.mapping and not move.demoted and move.outer == nest.outer:
         return nest
@@ -41,7 +41,7 @@ def moved(context: Context, nest: Nest, move: Move) -> Nest:
     items = []
     for item in nest.items:
         axes = tuple(x for axis in item.axes for x in move.axes.get(axis.name, (axis,)))
-        items.append(rewritten(item, (*move.demoted, *axes), rewrite))
+        items.append(rewrite_item(item, (*move.demoted, *axes), rewrite))
     return replace(nest, outer=move.outer, items=items, loads_cache=None)
 
 
@@ -55,13 +55,13 @@ def refine(a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[dict, dict] | None
             left[a[i].name], right[b[j].name] = (a[i],), (a[i],)
             i, j = i + 1, j + 1
             continue
-        run = grow(a[i:], b[j].extent)
+        run = axes_of_extent(a[i:], b[j].extent)
         if run:
             right[b[j].name] = run
             left.update({x.name: (x,) for x in run})
             i, j = i + len(run), j + 1
             continue
-        run = grow(b[j:], a[i].extent)
+        run = axes_of_extent(b[j:], a[i].extent)
         if not run:
             return None
         left[a[i].name] = run
@@ -70,7 +70,7 @@ def refine(a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[dict, dict] | None
     return (left, right) if i == len(a) and j == len(b) else None
 
 
-def distinct(context: Context, a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[dict, dict] | None:
+def refine_distinct(context: SchedulerContext, a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[dict, dict] | None:
     """`refine` with axes that all have different names: one of `b` that splits an axis of `a` may be called like another of
     `a` that stays, and is renamed."""
     parts = refine(a, b)
@@ -84,17 +84,17 @@ def distinct(context: Context, a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tupl
     return runs, right | {name: (axis,) for name, axis in fresh.items()}
 
 
-def grow(axes: tuple[Axis, ...], extent: ExprLike) -> tuple[Axis, ...]:
+def axes_of_extent(axes: tuple[Axis, ...], extent: ExprLike) -> tuple[Axis, ...]:
     """The leading axes whose sizes multiply to `extent`."""
     total: ExprLike = 1
     for k, axis in enumerate(axes[:6]):
-        total = plain(total * axis.extent)
+        total = int_if_const(total * axis.extent)
         if total == extent:
             return axes[: k + 1]
     return ()
 
 
-def joined(axes: tuple[Axis, ...]) -> ExprLike:
+def row_major_position(axes: tuple[Axis, ...]) -> ExprLike:
     """The row-major position in the space of some axes."""
     total: ExprLike = 0
     for axis in axes:
@@ -104,60 +104,62 @@ def joined(axes: tuple[Axis, ...]) -> ExprLike:
 
 def mapping_of(parts: dict) -> dict:
     """Variable name -> expression, where they differ."""
-    return {name: joined(run) for name, run in parts.items() if len(run) != 1 or run[0].name != name}
+    return {name: row_major_position(run) for name, run in parts.items() if len(run) != 1 or run[0].name != name}
 
 
-def epilogue_space(gemm: Nest, user: Nest, why: str) -> Iterator[Spaces]:
+def epilogue_space(gemm: LoopNest, user: LoopNest, why: str) -> Iterator[CommonSpace]:
     """The template's axes stay; a user with finer axes gets them by division."""
-    parts = refine(real(gemm.outer), real(user.outer))
+    parts = refine(non_unit_axes(gemm.outer), non_unit_axes(user.outer))
     if parts is None:
         return
     mapping = {}
-    for axis in real(gemm.outer):
+    for axis in non_unit_axes(gemm.outer):
         run = parts[0][axis.name]
         step: ExprLike = 1
         for k, fine in reversed(list(enumerate(run))):
             if len(run) > 1:
                 at = axis.var // step if k == 0 else axis.var // step % fine.extent
-                mapping[fine.name] = plain(at)
-            step = plain(step * fine.extent)
-    coarse = {name: joined(run) for name, run in parts[1].items() if len(run) != 1 or run[0].name != name}
-    still = Move(gemm.outer, {}, {})
-    yield Spaces(still, Move(gemm.outer, coarse | mapping, {}), why)
+                mapping[fine.name] = int_if_const(at)
+            step = int_if_const(step * fine.extent)
+    coarse = {name: row_major_position(run) for name, run in parts[1].items() if len(run) != 1 or run[0].name != name}
+    still = AxisMapping(gemm.outer, {}, {})
+    yield CommonSpace(still, AxisMapping(gemm.outer, coarse | mapping, {}), why)
 
 
-def permuted_space(gemm: Nest, user: Nest, why: str) -> Iterator[Spaces]:
+def permuted_space(gemm: LoopNest, user: LoopNest, why: str) -> Iterator[CommonSpace]:
     """A user whose axes are the template's in another order: read off from the index at which it reads the result."""
     for name, item in gemm.stores().items():
         for load in user.loads().get(name, ()):
             places = zip(load.attrs.index, item.written.index, item.written.buffer.sizes)
             plain_dims = [(e.name, at, size) for e, at, size in places if isinstance(e, Expr) and e.is_var]
             mapping, sizes = {n: at for n, at, _ in plain_dims}, {n: size for n, _, size in plain_dims}
-            axes = real(user.outer)
+            axes = non_unit_axes(user.outer)
             if mapping.keys() == {a.name for a in axes} and all(sizes[a.name] == a.extent for a in axes):
-                yield Spaces(Move(gemm.outer, {}, {}), Move(gemm.outer, mapping, {}), why)
+                yield CommonSpace(AxisMapping(gemm.outer, {}, {}), AxisMapping(gemm.outer, mapping, {}), why)
                 return
 
 
-def unified(context: Context, a: tuple, b: tuple, a_inner: tuple, b_inner: tuple, why: str) -> Iterator[Spaces]:
+def unify_spaces(
+    context: SchedulerContext, a: tuple, b: tuple, a_inner: tuple, b_inner: tuple, why: str
+) -> Iterator[CommonSpace]:
     """One outer space for both; inner spaces of equal size get the same axes."""
-    parts = distinct(context, real(a), real(b))
+    parts = refine_distinct(context, non_unit_axes(a), non_unit_axes(b))
     if parts is None:
         return
-    outer = tuple(x for axis in real(a) for x in parts[0][axis.name])
+    outer = tuple(x for axis in non_unit_axes(a) for x in parts[0][axis.name])
     taken = {x.name for x in outer}
-    first, a_axes = freed(context, parts[0], a_inner, taken)
+    first, a_axes = rename_taken_axes(context, parts[0], a_inner, taken)
     target = tuple(x for axis in a_inner for x in a_axes.get(axis.name, (axis,)))
     inner = refine(target, b_inner) if target and b_inner else None
     if inner is not None and not mapping_of(inner[0]):
         second = mapping_of(parts[1]) | mapping_of(inner[1])
         b_axes = {name: run for name, run in inner[1].items()}
     else:
-        second, b_axes = freed(context, parts[1], b_inner, taken)
-    yield Spaces(Move(outer, first, a_axes), Move(outer, second, b_axes), why)
+        second, b_axes = rename_taken_axes(context, parts[1], b_inner, taken)
+    yield CommonSpace(AxisMapping(outer, first, a_axes), AxisMapping(outer, second, b_axes), why)
 
 
-def freed(context: Context, parts: dict, inner: tuple, taken: set[str]) -> tuple[dict, dict]:
+def rename_taken_axes(context: SchedulerContext, parts: dict, inner: tuple, taken: set[str]) -> tuple[dict, dict]:
     """The substitution of the outer axes, with inner axes renamed where their names are taken."""
     mapping, axes = mapping_of(parts), {}
     for axis in inner:
@@ -168,15 +170,15 @@ def freed(context: Context, parts: dict, inner: tuple, taken: set[str]) -> tuple
     return mapping, axes
 
 
-def split_space(context: Context, flat: Nest, rows: Nest, flat_first: bool, why: str) -> Iterator[Spaces]:
+def split_space(context: SchedulerContext, flat: LoopNest, rows: LoopNest, flat_first: bool, why: str) -> Iterator[CommonSpace]:
     """A map over the elements of the rows: its space is the rows' outer and inner space together."""
-    whole = (*real(rows.outer), *rows.inner)
-    parts = distinct(context, real(flat.outer), whole)
+    whole = (*non_unit_axes(rows.outer), *rows.inner)
+    parts = refine_distinct(context, non_unit_axes(flat.outer), whole)
     if parts is None:
         return
     left, right = parts
-    outer = tuple(x for axis in real(rows.outer) for x in right[axis.name])
+    outer = tuple(x for axis in non_unit_axes(rows.outer) for x in right[axis.name])
     inner = tuple(x for axis in rows.inner for x in right[axis.name])
-    mine = Move(outer, mapping_of(left), {}, demoted=inner)
-    theirs = Move(outer, mapping_of(right), {axis.name: right[axis.name] for axis in rows.inner})
-    yield Spaces(mine, theirs, why) if flat_first else Spaces(theirs, mine, why)
+    mine = AxisMapping(outer, mapping_of(left), {}, demoted=inner)
+    theirs = AxisMapping(outer, mapping_of(right), {axis.name: right[axis.name] for axis in rows.inner})
+    yield CommonSpace(mine, theirs, why) if flat_first else CommonSpace(theirs, mine, why)

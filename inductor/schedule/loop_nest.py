@@ -1,6 +1,6 @@
 """Nests: what the scheduler fuses, and the names, places and buffers that its parts share.
 
-In: kernels of an unscheduled program. Out: `Nest`s. The idea: a kernel is a space of outer points and a list of items (one
+In: kernels of an unscheduled program. Out: `LoopNest`s. The idea: a kernel is a space of outer points and a list of items (one
 store or one reduction, each over its own inner axes), so fusing two kernels is joining two lists over one space.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds, simplify
-from ...capture.shapes.expr import Expr, ExprLike, plain, product
+from ...capture.shapes.expr import Expr, ExprLike, int_if_const, product
 from ...runtime.dataclass import data
 from ...runtime.errors import InternalError
 from ..loops.body import Body, Buffer, Rewriter, Value, reachable
@@ -44,13 +44,13 @@ class Item:
     def written(self) -> Store:
         """The store, of an item that is none but this."""
         if self.store is None:
-            raise InternalError(f"a reduction over ({names(self.axes)}) was taken for a store")
+            raise InternalError(f"a reduction over ({extents_text(self.axes)}) was taken for a store")
         return self.store
 
     @property
     def reduction(self) -> Reduce:
         if self.reduce is None:
-            raise InternalError(f"a store over ({names(self.axes)}) was taken for a reduction")
+            raise InternalError(f"a store over ({extents_text(self.axes)}) was taken for a reduction")
         return self.reduce
 
     def roots(self) -> tuple[Value, ...]:
@@ -61,7 +61,7 @@ class Item:
 
 
 @data(eq=False)
-class Nest:
+class LoopNest:
     """A kernel while it is being fused. `head`: the template whose epilogue the items are, or a kernel that stays as it is.
 
     `flexible`: all items are stores at the outer points alone (a map), so that trailing outer axes may become inner ones.
@@ -108,7 +108,7 @@ class Nest:
         return {item.store.buffer.name: item for item in self.items if item.store is not None}
 
 
-def nest_of(kernel: Kernel, bit: int) -> Nest:
+def nest_of(kernel: Kernel, bit: int) -> LoopNest:
     outer: tuple[Axis, ...] = ()
     items: list[Item] = []
     head: Kernel | None = kernel
@@ -119,11 +119,11 @@ def nest_of(kernel: Kernel, bit: int) -> Nest:
     elif isinstance(kernel, GemmKernel):
         outer = kernel.epilogue.axes
         items += [Item((), store=s) for s in kernel.epilogue.stores]
-    return Nest(outer, items, bit, head, kernel.name, origins=kernel.origins, notes=list(kernel.notes))
+    return LoopNest(outer, items, bit, head, kernel.name, origins=kernel.origins, notes=list(kernel.notes))
 
 
 @data
-class Parallel:
+class Parallelism:
     """`points`: outer points that make a split unnecessary; `elements`: of a point, from which a reduction is split; `parts`: the
     most that a single axis is cut into; `columns`: neighbouring points that are one unit of work where columns are reduced;
     `beside`: whether one thread may walk over some rows in order, so that sums down the columns are made on the way;
@@ -138,20 +138,20 @@ class Parallel:
     lanes: bool = False
 
 
-PROCESSOR = Parallel(beside=True, lanes=True)
+PROCESSOR = Parallelism(beside=True, lanes=True)
 
 
-class Context:
+class SchedulerContext:
     """What all parts of the scheduler share: the program's body, what keeps the target busy, what is known of axes, simplified
     places, new buffers, the nests, and who reads and writes what."""
 
-    def __init__(self, program: Program, parallel: Parallel = PROCESSOR):
+    def __init__(self, program: Program, parallel: Parallelism = PROCESSOR):
         self.program, self.parallel = program, parallel
-        self.nests: list[Nest] = []
+        self.nests: list[LoopNest] = []
         self.new_buffers: list[Buffer] = []
         self.outputs = {b.name for b in program.outputs if isinstance(b, Buffer)}
-        self.readers: dict[str, list[Nest]] = {}
-        self.writer: dict[str, Nest] = {}
+        self.readers: dict[str, list[LoopNest]] = {}
+        self.writer: dict[str, LoopNest] = {}
         self.body = next((v.body for k in program.kernels for s in steps(k) for v in s.roots()), None) or Body()
         self.bounds = Bounds({})
         self.tidied: dict[Expr, ExprLike] = {}
@@ -173,7 +173,7 @@ class Context:
         key = (buffer.name, index)
         found = self.linears.get(key)
         if found is None:
-            found = self.linears[key] = self.tidy(plain(buffer.linear(index)))
+            found = self.linears[key] = self.tidy(int_if_const(buffer.linear(index)))
         return found
 
     def axis(self, like: Axis, taken: set[str]) -> Axis:
@@ -195,7 +195,7 @@ class Context:
         self.new_buffers.append(made)
         return made
 
-    def private(self, nest: Nest, name: str) -> bool:
+    def private(self, nest: LoopNest, name: str) -> bool:
         """Whether nothing outside of the nest needs this buffer."""
         return name not in self.outputs and all(r.ids & nest.ids for r in self.readers.get(name, ()))
 
@@ -203,11 +203,11 @@ class Context:
 # -- questions
 
 
-def names(axes: Iterable[Axis]) -> str:
+def extents_text(axes: Iterable[Axis]) -> str:
     return ", ".join(str(a.extent) for a in axes)
 
 
-def rewritten(item: Item, axes: tuple, rewrite: Rewriter | None) -> Item:
+def rewrite_item(item: Item, axes: tuple, rewrite: Rewriter | None) -> Item:
     if rewrite is None:
         return replace(item, axes=axes)
     if item.reduce is not None:
@@ -226,7 +226,7 @@ def covers(item: Item, index: tuple, outer: set[str]) -> bool:
     for stored, read, size in zip(item.written.index, index, item.written.buffer.sizes):
         axis = inner.get(stored) if isinstance(stored, Expr) else None
         if axis is not None:
-            if plain(axis.extent) != plain(size):
+            if int_if_const(axis.extent) != int_if_const(size):
                 return False
             inner.pop(stored)
         elif stored != read or isinstance(stored, Expr) and not stored.free_names() <= outer:
@@ -234,19 +234,19 @@ def covers(item: Item, index: tuple, outer: set[str]) -> bool:
     return bool(item.axes) and not inner
 
 
-def real(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+def non_unit_axes(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
     return tuple(a for a in axes if not (isinstance(a.extent, int) and a.extent == 1))
 
 
-def is_rows(nest: Nest) -> bool:
+def is_rows(nest: LoopNest) -> bool:
     """Whether the inner space follows the outer one in the order of the axes' places (rows, not columns)."""
-    return [place(x) for x in (*nest.outer, *nest.inner)] == sorted(place(x) for x in (*nest.outer, *nest.inner))
+    return [axis_position(x) for x in (*nest.outer, *nest.inner)] == sorted(axis_position(x) for x in (*nest.outer, *nest.inner))
 
 
-def place(axis: Axis) -> int:
+def axis_position(axis: Axis) -> int:
     return int(axis.name[1:].split("_", 1)[0])
 
 
-def lonely(nest: Nest) -> bool:
+def is_full_reduction(nest: LoopNest) -> bool:
     """A reduction of everything: a map after it would run on one core."""
-    return not real(nest.outer) and hint(product(a.extent for a in nest.inner)) >= 4096
+    return not non_unit_axes(nest.outer) and hint(product(a.extent for a in nest.inner)) >= 4096

@@ -14,11 +14,23 @@ from dataclasses import field, replace
 from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds
-from ...capture.shapes.expr import Expr, ExprLike, plain
-from ...runtime.kernel_calls import Job
+from ...capture.shapes.expr import Expr, ExprLike, int_if_const
+from ...runtime.kernel_calls import RuntimeCall
 from ...runtime.dataclass import data
 from ..loops.body import Buffer
-from ..loops.ir import ExternCall, Kernel, LoopKernel, Program, ScatterKernel, View, loads, outer_axes, reads, steps, writes
+from ..loops.ir import (
+    ExternCall,
+    Kernel,
+    LoopKernel,
+    Program,
+    ScatterKernel,
+    View,
+    loads,
+    outer_axes,
+    buffers_read,
+    steps,
+    buffers_written,
+)
 
 ALIGN = 64
 SMALL = 4096  # donated inputs below are not worth a second thought
@@ -38,7 +50,7 @@ class Block:
 
 
 @data
-class Region:
+class MemoryRegion:
     """Bytes of a donated input (or, without a name, the arena, which is as large as what is placed in it), and what lies where
     in them."""
 
@@ -51,7 +63,7 @@ def plan(program: Program, donated: Collection[int] = ()) -> Program:
     """Give every temp an offset in the arena, or in one of the inputs with the numbers `donated`."""
     given = donated_blocks(program, donated)
     blocks = share_in_place(program, given | lifetimes(program))
-    regions = [Region(b.names[0], b.size, [(b, 0)]) for b in blocks if b.names[0] in given]
+    regions = [MemoryRegion(b.names[0], b.size, [(b, 0)]) for b in blocks if b.names[0] in given]
     taken = take_over(program, regions)
     blocks = [b for b in blocks if b.names[0] not in given]
     size = pack_known([b for b in blocks if isinstance(b.size, int)], regions)
@@ -64,7 +76,7 @@ def plan(program: Program, donated: Collection[int] = ()) -> Program:
 
 def aligned(n: ExprLike) -> ExprLike:
     """`n` rounded up to the alignment."""
-    return plain((n + ALIGN - 1) // ALIGN * ALIGN)
+    return int_if_const((n + ALIGN - 1) // ALIGN * ALIGN)
 
 
 def bytes_of(buffer: Buffer) -> ExprLike:
@@ -75,7 +87,7 @@ def lifetimes(program: Program) -> dict[str, Block]:
     found: dict[str, Block] = {}
     temps = {b.name: b for b in program.buffers if b.kind == "temp"}
     for at, kernel in enumerate(program.kernels):
-        for buffer in (*writes(kernel), *reads(kernel)):
+        for buffer in (*buffers_written(kernel), *buffers_read(kernel)):
             if buffer.name in temps:
                 block = found.setdefault(buffer.name, Block([buffer.name], bytes_of(temps[buffer.name]), at, at))
                 block.end = at
@@ -95,14 +107,14 @@ def donated_blocks(program: Program, donated: Collection[int]) -> dict[str, Bloc
     """Those that may be overwritten: not written in place, not returned, and large enough to be worth it."""
     names = {b.name for k in donated if isinstance(b := program.inputs[k], Buffer)}
     names -= {b.name for b in program.outputs if isinstance(b, Buffer)}
-    names -= {b.name for kernel in program.kernels for b in writes(kernel)}
+    names -= {b.name for kernel in program.kernels for b in buffers_written(kernel)}
     found = {
         b.name: Block([b.name], bytes_of(b), -1, -1)
         for b in program.inputs
         if isinstance(b, Buffer) and b.name in names and b.offset == 0 and worth_it(b)
     }
     for at, kernel in enumerate(program.kernels):
-        for buffer in reads(kernel):
+        for buffer in buffers_read(kernel):
             if buffer.name in found:
                 found[buffer.name].end = at
     return found
@@ -113,14 +125,14 @@ def worth_it(buffer: Buffer) -> bool:
     return not isinstance(size, int) or size >= SMALL
 
 
-def take_over(program: Program, regions: list[Region]) -> dict[str, str]:
+def take_over(program: Program, regions: list[MemoryRegion]) -> dict[str, str]:
     """Outputs that are born after a region's input has died, and fill at least three quarters of it: they become the
     owners of its block. Output -> input."""
     last, taken = len(program.kernels), {}
-    born = {b.name: at for at, kernel in reversed([*enumerate(program.kernels)]) for b in writes(kernel)}
+    born = {b.name: at for at, kernel in reversed([*enumerate(program.kernels)]) for b in buffers_written(kernel)}
     outputs = [b for b in program.buffers if b.kind == "output" and b.name in born]
-    free = sorted(regions, key=lambda r: known(r.size))
-    for buffer in sorted(outputs, key=lambda b: -known(bytes_of(b))):
+    free = sorted(regions, key=lambda r: known_size(r.size))
+    for buffer in sorted(outputs, key=lambda b: -known_size(bytes_of(b))):
         size, start = bytes_of(buffer), born[buffer.name]
         region = next((r for r in free if fills(size, r.size) and all(b.end < start for b, _ in r.placed)), None)
         if region is not None:
@@ -130,7 +142,7 @@ def take_over(program: Program, regions: list[Region]) -> dict[str, str]:
     return taken
 
 
-def known(size: ExprLike) -> int:
+def known_size(size: ExprLike) -> int:
     """A size as a number; 0 where it is none."""
     return size if isinstance(size, int) else 0
 
@@ -147,18 +159,20 @@ def fills(size: ExprLike, room: ExprLike) -> bool:
 def share_in_place(program: Program, blocks: dict[str, Block]) -> list[Block]:
     """A temp that is born in the kernel where another dies takes over its memory, unless a point could disturb another."""
     for at, kernel in enumerate(program.kernels):
-        dying = [b for b in reads(kernel) if b.name in blocks and blocks[b.name].end == at and blocks[b.name].start < at]
-        for new in writes(kernel):
+        dying = [b for b in buffers_read(kernel) if b.name in blocks and blocks[b.name].end == at and blocks[b.name].start < at]
+        for new in buffers_written(kernel):
             if new.name not in blocks or blocks[new.name].start != at:
                 continue
-            old = next((b for b in dying if blocks[b.name].size == blocks[new.name].size and in_place(kernel, b, new)), None)
+            old = next(
+                (b for b in dying if blocks[b.name].size == blocks[new.name].size and can_reuse_memory(kernel, b, new)), None
+            )
             if old is not None:
                 dying.remove(old)
-                join(blocks, old.name, new.name)
+                join_lifetimes(blocks, old.name, new.name)
     return list({id(b): b for b in blocks.values()}.values())
 
 
-def join(blocks: dict[str, Block], old: str, new: str) -> None:
+def join_lifetimes(blocks: dict[str, Block], old: str, new: str) -> None:
     block = blocks[old]
     block.names += blocks[new].names
     block.end = max(block.end, blocks[new].end)
@@ -166,7 +180,7 @@ def join(blocks: dict[str, Block], old: str, new: str) -> None:
         blocks[name] = block
 
 
-def in_place(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
+def can_reuse_memory(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
     """Whether `new` may overwrite `old` while the kernel runs."""
     if old.dtype.itemsize != new.dtype.itemsize:
         return False
@@ -175,7 +189,7 @@ def in_place(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
         same = init is not None and init == old and init.strides == kernel.target.strides
         return same and not any(v.attrs.buffer == old for v in loads(kernel))
     if isinstance(kernel, ExternCall):
-        return kernel.calls is not None and len(kernel.calls) == 1 and called_in_place(kernel.calls, old, new)
+        return kernel.calls is not None and len(kernel.calls) == 1 and call_can_reuse_memory(kernel.calls, old, new)
     return isinstance(kernel, LoopKernel) and same_places(kernel, old, new)  # a template may keep partial sums in its result
 
 
@@ -186,7 +200,7 @@ def same_places(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
     if len(written) != 1 or written[0][1].mode != "set":
         return False
     at, store, home = written[0]
-    place = plain(store.buffer.linear(store.index))
+    place = int_if_const(store.buffer.linear(store.index))
     for k, step in enumerate(steps(kernel)):
         for value in step.values():
             if value.op == "load" and value.attrs.buffer == old:
@@ -194,7 +208,7 @@ def same_places(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
                 inner = [a for a in step.axes if a.name in names - outer]
                 if (
                     k > at
-                    or plain(value.attrs.buffer.linear(value.attrs.index)) != place
+                    or int_if_const(value.attrs.buffer.linear(value.attrs.index)) != place
                     or inner != [a for a in home.axes if a.name in names - outer]
                 ):
                     return False
@@ -203,7 +217,7 @@ def same_places(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
     return visits_once(place, (*outer_axes(kernel), *home.axes))
 
 
-def called_in_place(calls: tuple, old: Buffer, new: Buffer) -> bool:
+def call_can_reuse_memory(calls: tuple, old: Buffer, new: Buffer) -> bool:
     """Whether only one call touches `new`, reads `old` at the same places if at all, and none after it does."""
     touched = [{buffer_of(v).name for v in _regions(vars(call))} for call in calls]
     writing = [k for k, found in enumerate(touched) if new.name in found]
@@ -212,20 +226,20 @@ def called_in_place(calls: tuple, old: Buffer, new: Buffer) -> bool:
     call = calls[writing[0]]
     if old.name not in touched[writing[0]]:
         return True
-    if not isinstance(call, Job):
+    if not isinstance(call, RuntimeCall):
         return False
     at, out = (
         [k for k, v in enumerate(call.arrays) if isinstance(v, (View, Buffer)) and buffer_of(v).name == b.name]
         for b in (old, new)
     )
-    return len(at) == len(out) == 1 and (out[0], at[0]) in call.same and whole(call.arrays[at[0]])
+    return len(at) == len(out) == 1 and (out[0], at[0]) in call.same and covers_buffer(call.arrays[at[0]])
 
 
 def buffer_of(region: View | Buffer) -> Buffer:
     return region.buffer if isinstance(region, View) else region
 
 
-def whole(region: View | Buffer) -> bool:
+def covers_buffer(region: View | Buffer) -> bool:
     """Whether the region is its buffer as it lies."""
     buffer = buffer_of(region)
     return (region.sizes, region.strides, region.offset) == (buffer.sizes, buffer.strides, buffer.offset)
@@ -248,55 +262,55 @@ def visits_once(place: ExprLike, axes: tuple) -> bool:
 # -- packing
 
 
-def pack_known(blocks: list[Block], regions: list[Region]) -> int:
+def pack_known(blocks: list[Block], regions: list[MemoryRegion]) -> int:
     """Largest first, each in the smallest region with room, at the lowest offset where no block alive at the same time
     lies; what fits nowhere goes to the arena, a new region at the end of `regions`. The arena's size."""
-    rooms = sorted((r for r in regions if isinstance(r.size, int)), key=lambda r: known(r.size))
-    arena = Region("", 0)
-    for block in sorted(blocks, key=lambda b: (-known(b.size), b.start)):
+    rooms = sorted((r for r in regions if isinstance(r.size, int)), key=lambda r: known_size(r.size))
+    arena = MemoryRegion("", 0)
+    for block in sorted(blocks, key=lambda b: (-known_size(b.size), b.start)):
         gaps = ((r, lowest_gap(block, r.placed)) for r in rooms)
-        region, offset = next(((r, at) for r, at in gaps if at + known(block.size) <= known(r.size)), (arena, None))
+        region, offset = next(((r, at) for r, at in gaps if at + known_size(block.size) <= known_size(r.size)), (arena, None))
         region.placed.append((block, lowest_gap(block, arena.placed) if offset is None else offset))
     regions.append(arena)
-    return max((known(offset) + known(b.size) for b, offset in arena.placed), default=0)
+    return max((known_size(offset) + known_size(b.size) for b, offset in arena.placed), default=0)
 
 
 def lowest_gap(block: Block, placed: list[tuple[Block, ExprLike]]) -> int:
     """Of blocks of known sizes at known places."""
     offset = 0
-    for other, start in sorted(((o, known(s)) for o, s in placed if o.meets(block)), key=lambda pair: pair[1]):
-        if offset + known(block.size) <= start:
+    for other, start in sorted(((o, known_size(s)) for o, s in placed if o.meets(block)), key=lambda pair: pair[1]):
+        if offset + known_size(block.size) <= start:
             break
-        offset = max(offset, start + known(other.size))
+        offset = max(offset, start + known_size(other.size))
     return offset
 
 
 @data
-class Slot:
+class PoolSlot:
     """A part of a region that one block after another uses."""
 
-    region: Region
+    region: MemoryRegion
     size: ExprLike
     offset: ExprLike
     used: list[Block]
 
 
-def pack_symbolic(blocks: list[Block], regions: list[Region], start: ExprLike) -> ExprLike:
+def pack_symbolic(blocks: list[Block], regions: list[MemoryRegion], start: ExprLike) -> ExprLike:
     """Slots: donated regions of unknown size, then new ones after the known part of the arena. A block takes a free slot
     that is provably large enough. The arena's size."""
     arena, end, bounds = regions[-1], start, Bounds({})
-    slots = [Slot(r, r.size, 0, [b for b, _ in r.placed]) for r in regions[:-1] if not isinstance(r.size, int)]
+    slots = [PoolSlot(r, r.size, 0, [b for b, _ in r.placed]) for r in regions[:-1] if not isinstance(r.size, int)]
     for block in sorted(blocks, key=lambda b: b.start):
-        free = (s for s in slots if not any(b.meets(block) for b in s.used) and roomy(bounds, s.size, block.size))
+        free = (s for s in slots if not any(b.meets(block) for b in s.used) and has_room(bounds, s.size, block.size))
         slot = next(free, None)
         if slot is None:
-            slot = Slot(arena, block.size, end, [])
+            slot = PoolSlot(arena, block.size, end, [])
             slots.append(slot)
-            end = plain(end + block.size)
+            end = int_if_const(end + block.size)
         slot.used.append(block)
         slot.region.placed.append((block, slot.offset))
     return end
 
 
-def roomy(bounds: Bounds, slot: ExprLike, size: ExprLike) -> bool:
+def has_room(bounds: Bounds, slot: ExprLike, size: ExprLike) -> bool:
     return slot == size or bounds.nonnegative(slot - size)

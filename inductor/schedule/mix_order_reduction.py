@@ -9,32 +9,36 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...capture.shapes.expr import plain, product
+from ...capture.shapes.expr import int_if_const, product
 from ..loops.body import Rewriter, Value, reachable
 from ..loops.ir import Axis, Store
-from .loop_nest import Context, Item, Nest, is_rows, names
-from .iteration_space import Move, moved
+from .loop_nest import SchedulerContext, Item, LoopNest, is_rows, extents_text
+from .iteration_space import AxisMapping, map_axes
 
 SHORT, RUNS = 16, 64  # fewest rows of a run; runs that are enough
 NARROW, WIDE = 64, 4096  # fewest columns, and most: a row of sums and a row of the array share the first-level cache
 
 
-def sums_beside_rows(scheduler: Context, large: int) -> None:
+def sums_beside_rows(scheduler: SchedulerContext, large: int) -> None:
     """Offer the sums of every nest down columns to nests along rows of the same arrays, of at least `large` elements."""
     for columns in scheduler.nests:
         if columns.head is None and columns.outer and not columns.flexible:
             for rows in scheduler.nests:
-                if fits(scheduler, rows, columns, large):
-                    join(scheduler, rows, columns)
+                if can_join(scheduler, rows, columns, large):
+                    move_column_sums(scheduler, rows, columns)
 
 
-def fits(scheduler: Context, rows: Nest, columns: Nest, large: int) -> bool:
+def can_join(scheduler: SchedulerContext, rows: LoopNest, columns: LoopNest, large: int) -> bool:
     """Whether the rows' nest walks over the points of the columns' nest, row by row, and does not wait for it."""
     if rows is columns or rows.head is not None or rows.flexible or not rows.outer or not rows.reads & columns.reads:
         return False
-    if rows.before & columns.ids or sizes(rows.outer) != sizes(columns.inner) or sizes(rows.inner) != sizes(columns.outer):
+    if (
+        rows.before & columns.ids
+        or extents(rows.outer) != extents(columns.inner)
+        or extents(rows.inner) != extents(columns.outer)
+    ):
         return False
-    count, width = product(sizes(rows.outer)), product(sizes(rows.inner))
+    count, width = product(extents(rows.outer)), product(extents(rows.inner))
     return (
         isinstance(count, int)
         and isinstance(width, int)
@@ -46,7 +50,7 @@ def fits(scheduler: Context, rows: Nest, columns: Nest, large: int) -> bool:
     )
 
 
-def sizes(axes: tuple[Axis, ...]) -> tuple:
+def extents(axes: tuple[Axis, ...]) -> tuple:
     return tuple(a.extent for a in axes)
 
 
@@ -56,36 +60,40 @@ def variables(axes: tuple[Axis, ...]) -> tuple:
 
 def run_of(axes: tuple[Axis, ...]) -> int:
     """Rows of a run: a divisor of the last axis that leaves about RUNS of them, or 1."""
-    last, wanted = int(axes[-1].extent), max(SHORT, int(product(sizes(axes))) // RUNS)
+    last, wanted = int(axes[-1].extent), max(SHORT, int(product(extents(axes))) // RUNS)
     return next((n for n in range(min(wanted, last), SHORT - 1, -1) if last % n == 0), 1)
 
 
-def join(scheduler: Context, rows: Nest, columns: Nest) -> None:
+def move_column_sums(scheduler: SchedulerContext, rows: LoopNest, columns: LoopNest) -> None:
     """Move the sums that wait for nothing and read only what the rows' nest reads; both nests change where they are."""
     mapping = {a.name: b.var for a, b in zip((*columns.inner, *columns.outer), (*rows.outer, *rows.inner))}
     renamed = Rewriter(scheduler.body, mapping, tidy=scheduler.tidy)
     mine = {v.id for v in rows.values() if v.op == "load"}
-    begun = [i for i in columns.items if begins(i, columns) and beside(renamed(i.reduction.values[0]), mine, rows)]
+    begun = [
+        i for i in columns.items if is_movable_sum(i, columns) and reads_same_elements(renamed(i.reduction.values[0]), mine, rows)
+    ]
     if not begun:
         return
-    split, lead, run = in_runs(scheduler, rows)
-    columns.notes.append(f"{len(begun)} sums down ({names(columns.inner)}) are begun by {rows.name}, which reads the same memory")
+    split, lead, run = split_into_runs(scheduler, rows)
+    columns.notes.append(
+        f"{len(begun)} sums down ({extents_text(columns.inner)}) are begun by {rows.name}, which reads the same memory"
+    )
     over = tuple(scheduler.axis(a, {x.name for x in (*columns.outer, *columns.inner)}) for a in lead)
     at_runs = Rewriter(scheduler.body, run.mapping, tidy=scheduler.tidy)
     for item in begun:
         reduce = item.reduction
         name, dtype = reduce.names[0], reduce.dtypes[0]
-        partial = scheduler.temp(f"{name}_runs", dtype, sizes((*lead, *columns.outer)))
+        partial = scheduler.temp(f"{name}_runs", dtype, extents((*lead, *columns.outer)))
         value = scheduler.body.cast(at_runs(renamed(reduce.values[0])), dtype)
         split.append(Item(rows.inner, store=Store(partial, variables((*lead, *rows.inner)), value, "add")))
         load = scheduler.body.load(partial, variables((*over, *columns.outer)))
         columns.items[columns.items.index(item)] = Item(over, reduce=replace(reduce, values=(load,)))
         scheduler.writer[partial.name], scheduler.readers[partial.name] = rows, [columns]
     rows.outer, rows.items, rows.loads_cache, columns.loads_cache = run.outer, split, None, None
-    told(scheduler, rows, columns)
+    update_dependencies(scheduler, rows, columns)
 
 
-def begins(item: Item, nest: Nest) -> bool:
+def is_movable_sum(item: Item, nest: LoopNest) -> bool:
     """A sum over all rows that waits for no other result of its nest."""
     return (
         item.reduce is not None
@@ -95,26 +103,26 @@ def begins(item: Item, nest: Nest) -> bool:
     )
 
 
-def beside(value: Value, mine: set[int], rows: Nest) -> bool:
+def reads_same_elements(value: Value, mine: set[int], rows: LoopNest) -> bool:
     """Whether it reads only what the rows' nest reads at the same point, and does not write."""
     found = [v for v in reachable((value,)) if v.op == "load"]
     return bool(found) and all(v.id in mine for v in found) and not {v.attrs.buffer.name for v in found} & rows.stores().keys()
 
 
-def in_runs(context: Context, rows: Nest) -> tuple[list[Item], tuple[Axis, ...], Move]:
+def split_into_runs(context: SchedulerContext, rows: LoopNest) -> tuple[list[Item], tuple[Axis, ...], AxisMapping]:
     """The items with the last outer axis as (runs, rows of a run); the axes that number the runs; the move."""
     *others, last = rows.outer
-    count, size = plain(last.extent // run_of(rows.outer)), run_of(rows.outer)
+    count, size = int_if_const(last.extent // run_of(rows.outer)), run_of(rows.outer)
     if count == 1:
-        return rows.items, tuple(others), Move(rows.outer, {}, {})
+        return rows.items, tuple(others), AxisMapping(rows.outer, {}, {})
     taken = {a.name for a in (*rows.outer, *rows.inner)}
     runs = context.axis(Axis(f"{last.name}_runs", count), taken)
     row = context.axis(Axis(f"{last.name}_run", size), taken)
-    move = Move((*others, runs, row), {last.name: runs.var * size + row.var}, {})
-    return moved(context, rows, move).items, (*others, runs), move
+    move = AxisMapping((*others, runs, row), {last.name: runs.var * size + row.var}, {})
+    return map_axes(context, rows, move).items, (*others, runs), move
 
 
-def told(scheduler: Context, rows: Nest, columns: Nest) -> None:
+def update_dependencies(scheduler: SchedulerContext, rows: LoopNest, columns: LoopNest) -> None:
     """The tables: the columns' nest, and who waits for it, come after the rows' nest."""
     rows.reads, columns.reads = set(rows.loads()), set(columns.loads())
     for name, readers in scheduler.readers.items():

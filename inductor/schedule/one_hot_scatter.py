@@ -14,15 +14,15 @@ from ...eager.dtypes import int64
 from ..loops.body import Body, Value, reachable
 from ..loops.ir import Axis, ScatterKernel, Store
 from ..loops.lower import hint
-from .loop_nest import Context, Nest, real
+from .loop_nest import SchedulerContext, LoopNest, non_unit_axes
 
 LONG = 16  # elements of a row from which they are not compared one by one
 
 
-def put(context: Context, nest: Nest) -> ScatterKernel | None:
+def as_one_hot_scatter(context: SchedulerContext, nest: LoopNest) -> ScatterKernel | None:
     """The kernel of a nest that does nothing else."""
     store = nest.items[0].store if nest.flexible and len(nest.items) == 1 else None
-    if store is None or store.mode != "set" or store.value.op != "where" or len(real(nest.outer)) < 2:
+    if store is None or store.mode != "set" or store.value.op != "where" or len(non_unit_axes(nest.outer)) < 2:
         return None
     condition, value, rest = store.value.args
     if rest.op != "const" or rest.attrs or str(rest.attrs).startswith("-") or condition.op != "eq":
@@ -34,13 +34,13 @@ def put(context: Context, nest: Nest) -> ScatterKernel | None:
             and hint(axis.extent) >= LONG
             and store.index.count(axis.var) == 1
             and place.dtype is int64
-            and not any(depends(v, axis) for v in (place, value))
+            and not any(depends_on(v, axis) for v in (place, value))
         ):
-            return placed(context.body, nest, store, axis, place, value)
+            return make_scatter(context.body, nest, store, axis, place, value)
     return None
 
 
-def placed(body: Body, nest: Nest, store: Store, axis: Axis, place: Value, value: Value) -> ScatterKernel:
+def make_scatter(body: Body, nest: LoopNest, store: Store, axis: Axis, place: Value, value: Value) -> ScatterKernel:
     last = body.index(axis.extent - 1)
     inside = body.prim("logical_and", body.prim("ge", place, 0), body.prim("le", place, last))
     kept = body.prim("maximum", body.prim("minimum", place, last), 0)
@@ -58,10 +58,10 @@ def placed(body: Body, nest: Nest, store: Store, axis: Axis, place: Value, value
     )
 
 
-def depends(value: Value, axis: Axis) -> bool:
+def depends_on(value: Value, axis: Axis) -> bool:
     """Whether a value moves with the axis."""
-    return any(axis.name in e.free_names() for v in reachable((value,)) for e in places(v) if isinstance(e, Expr))
+    return any(axis.name in e.free_names() for v in reachable((value,)) for e in index_expressions(v) if isinstance(e, Expr))
 
 
-def places(value: Value) -> tuple[ExprLike, ...]:
+def index_expressions(value: Value) -> tuple[ExprLike, ...]:
     return value.attrs.index if value.op == "load" else (value.attrs,) if value.op == "index" else ()

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...capture.shapes.expr import plain, product
-from ...runtime.kernel_calls import Job
+from ...capture.shapes.expr import int_if_const, product
+from ...runtime.kernel_calls import RuntimeCall
 from ..loops.body import Buffer, Rewriter, Value
 from ..loops.ir import (
     ExternCall,
@@ -27,10 +27,10 @@ from ..loops.ir import (
     Store,
     View,
     fallible,
-    reads,
-    writes,
+    buffers_read,
+    buffers_written,
 )
-from .memory_planning import buffer_of, called_in_place, in_place
+from .memory_planning import buffer_of, call_can_reuse_memory, can_reuse_memory
 
 
 def write_inputs(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
@@ -40,7 +40,7 @@ def write_inputs(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
     uses = Uses(program)
     chosen = [(program.inputs[i], program.outputs[o]) for i, o in pairs]
     both = [(old, new) for old, new in chosen if isinstance(old, Buffer) and isinstance(new, Buffer)]
-    return substituted(program, {new: old for old, new in both if may_overwrite(uses, old, new)})
+    return substitute_buffers(program, {new: old for old, new in both if may_overwrite(uses, old, new)})
 
 
 def write_temps(program: Program) -> Program:
@@ -48,20 +48,20 @@ def write_temps(program: Program) -> Program:
     memory from the start: what a recurrent layer keeps for its backward lies where its products were. What a scatter begins
     with is made where its result lies, rather than copied there; and what is only copied, since it has other sizes outside, is
     made where the copy lies."""
-    places = [(kernel, pair) for kernel in program.kernels for pair in replaced_in(kernel)]
+    places = [(kernel, pair) for kernel in program.kernels for pair in overwritable_pairs(kernel)]
     if not places:
         return program
     uses, chosen, copies = Uses(program), {}, set()
     for kernel, (new, old) in places:
-        if old not in chosen and new not in chosen.values() and may_lie_in(uses, old, new, copied(kernel) is not None):
+        if old not in chosen and new not in chosen.values() and may_lie_in(uses, old, new, as_copy(kernel) is not None):
             chosen[old] = new
-            if copied(kernel):
+            if as_copy(kernel):
                 copies.add(kernel.name)
-    changed = substituted(program, {old: last(chosen, new) for old, new in chosen.items()})
+    changed = substitute_buffers(program, {old: final_buffer(chosen, new) for old, new in chosen.items()})
     return changed.with_kernels([k for k in changed.kernels if k.name not in copies]) if copies else changed
 
 
-def copied(kernel: Kernel) -> tuple[Buffer, Buffer] | None:
+def as_copy(kernel: Kernel) -> tuple[Buffer, Buffer] | None:
     """(the copy, what is copied) of a kernel that does nothing but copy all of one buffer to the same places of another."""
     if not isinstance(kernel, LoopKernel) or kernel.locals or len(kernel.steps) != 1:
         return None
@@ -70,22 +70,22 @@ def copied(kernel: Kernel) -> tuple[Buffer, Buffer] | None:
         return None
     new, load = step.stores[0].buffer, step.stores[0].value.attrs
     old, points = load.buffer, product(a.extent for a in (*kernel.outer, *step.axes))
-    whole = all(plain(n) == plain(points) for n in (old.numel(), old.extent(), new.numel(), new.extent()))
+    whole = all(int_if_const(n) == int_if_const(points) for n in (old.numel(), old.extent(), new.numel(), new.extent()))
     return (new, old) if whole and not load.masked and old != new and old.dtype == new.dtype else None
 
 
-def last(chosen: dict[Buffer, Buffer], buffer: Buffer) -> Buffer:
+def final_buffer(chosen: dict[Buffer, Buffer], buffer: Buffer) -> Buffer:
     """Where a buffer that lies in another, which may lie in a third one, finally lies."""
     while buffer in chosen:
         buffer = chosen[buffer]
     return buffer
 
 
-def replaced_in(kernel: Kernel) -> Iterator[tuple[Buffer, Buffer]]:
+def overwritable_pairs(kernel: Kernel) -> Iterator[tuple[Buffer, Buffer]]:
     """(new, old) where a kernel may write the one over the other."""
     if isinstance(kernel, ScatterKernel) and kernel.init is not None and kernel.init != kernel.target:
         yield kernel.target, kernel.init
-    if (pair := copied(kernel)) is not None:
+    if (pair := as_copy(kernel)) is not None:
         yield pair
     if (job := only_job(kernel)) is not None:
         for out, at in job.same:
@@ -94,10 +94,10 @@ def replaced_in(kernel: Kernel) -> Iterator[tuple[Buffer, Buffer]]:
                 yield buffer_of(new), buffer_of(old)
 
 
-def only_job(kernel: Kernel) -> Job | None:
+def only_job(kernel: Kernel) -> RuntimeCall | None:
     """The job that a call is, if it is one."""
     calls = kernel.calls if isinstance(kernel, ExternCall) else None
-    return calls[0] if calls is not None and len(calls) == 1 and isinstance(calls[0], Job) else None
+    return calls[0] if calls is not None and len(calls) == 1 and isinstance(calls[0], RuntimeCall) else None
 
 
 def may_lie_in(uses: Uses, old: Buffer, new: Buffer, reshaped: bool) -> bool:
@@ -111,7 +111,7 @@ def may_lie_in(uses: Uses, old: Buffer, new: Buffer, reshaped: bool) -> bool:
     (at,) = writers
     if max(makers) >= at or max(uses.readers[old]) > at or any(k <= at for k in readers):
         return False
-    return in_place(uses.kernels[at], old, new)
+    return can_reuse_memory(uses.kernels[at], old, new)
 
 
 class Uses:
@@ -123,9 +123,9 @@ class Uses:
         self.readers: dict[Buffer, list[int]] = {}
         self.writers: dict[Buffer, list[int]] = {}
         for k, kernel in enumerate(program.kernels):
-            for buffer in reads(kernel):
+            for buffer in buffers_read(kernel):
                 self.readers.setdefault(buffer, []).append(k)
-            for buffer in writes(kernel):
+            for buffer in buffers_written(kernel):
                 self.writers.setdefault(buffer, []).append(k)
         self.outputs = Counter(b for b in program.outputs if isinstance(b, Buffer))
 
@@ -145,15 +145,15 @@ def may_overwrite(uses: Uses, old: Buffer, new: Buffer) -> bool:
         return False
     kernel = uses.kernels[at]
     if isinstance(kernel, ExternCall):
-        return kernel.calls is not None and called_in_place(kernel.calls, old, new)
-    return at not in readers or in_place(kernel, old, new)
+        return kernel.calls is not None and call_can_reuse_memory(kernel.calls, old, new)
+    return at not in readers or can_reuse_memory(kernel, old, new)
 
 
 def same_geometry(a: Buffer, b: Buffer) -> bool:
     return (a.dtype, a.sizes, a.strides, a.offset) == (b.dtype, b.sizes, b.strides, b.offset)
 
 
-def substituted(program: Program, olds: dict[Buffer, Buffer]) -> Program:
+def substitute_buffers(program: Program, olds: dict[Buffer, Buffer]) -> Program:
     """Every use of a new value's buffer is one of the old value's."""
     if not olds:
         return program
@@ -162,7 +162,7 @@ def substituted(program: Program, olds: dict[Buffer, Buffer]) -> Program:
         old = olds.get(b) if isinstance(b, Buffer) else None
         return b if old is None else replace(b, name=old.name, kind=old.kind, origin=old.origin)
 
-    touched = lambda k: any(b in olds for b in (*reads(k), *writes(k)))
+    touched = lambda k: any(b in olds for b in (*buffers_read(k), *buffers_written(k)))
     changed = [_kernel(k, swap) if touched(k) else k for k in program.kernels]
     return replace(
         program,

@@ -14,13 +14,13 @@ from ..loops.body import Buffer, Rewriter, Value, reachable
 from ..loops.ir import Store
 from ..loops.lower import DEAR_WORK, WORK
 from ..loops.lower import hint
-from .loop_nest import Context, Item, Nest, rewritten, row_major
+from .loop_nest import SchedulerContext, Item, LoopNest, rewrite_item, row_major
 
 MAX_SCRATCH = 1 << 16  # elements of a row scratch
 REREAD_LOADS = 3  # loads that a scratch must save
 
 
-def copied_rows(context: Context, nest: Nest) -> Nest:
+def copied_rows(context: SchedulerContext, nest: LoopNest) -> LoopNest:
     """What the nest stores for others and reads back at another place of the row, it reads from a copy of the row."""
     stores, loads = nest.stores(), nest.loads()
     copies = {
@@ -40,7 +40,7 @@ def copied_rows(context: Context, nest: Nest) -> Nest:
         return context.body.load(copies[load.buffer.name], load.index, value.args[0] if load.masked else None, load.other)
 
     rewrite = Rewriter(context.body, {}, leaf)
-    items = [rewritten(item, item.axes, rewrite) for item in nest.items]
+    items = [rewrite_item(item, item.axes, rewrite) for item in nest.items]
     items += [
         Item(i.axes, store=replace(i.store, buffer=copies[i.store.buffer.name]))
         for i in items
@@ -49,7 +49,7 @@ def copied_rows(context: Context, nest: Nest) -> Nest:
     return replace(nest, items=items, loads_cache=None)
 
 
-def own_rows(context: Context, nest: Nest) -> dict[str, tuple[Buffer, tuple[int, ...]]]:
+def own_rows(context: SchedulerContext, nest: LoopNest) -> dict[str, tuple[Buffer, tuple[int, ...]]]:
     """Temps that only this nest reads, and not at the point where they are stored: name -> (row scratch, dimensions kept)."""
     rows = {}
     for item in nest.items:
@@ -67,7 +67,7 @@ def row_buffer(name: str, dtype: Any, sizes: tuple) -> Buffer:
     return Buffer("row_" + name, dtype, sizes, row_major(sizes), 0, "local", name)
 
 
-def share_rows(context: Context, steps: list, rows: dict) -> list:
+def share_rows(context: SchedulerContext, steps: list, rows: dict) -> list:
     """Values that a later step would compute again at a high price are kept from the first step that has them."""
     steps = [(axes, list(items)) for axes, items in steps]
     kept: dict[int, Value] = {}
@@ -77,18 +77,18 @@ def share_rows(context: Context, steps: list, rows: dict) -> list:
         for early_axes, early_items in steps[:late]:
             if set(early_axes) == set(axes):
                 stored = {i.store.value.id for i in early_items if i.store is not None}
-                for value in repeated(early_items, items, axes, stored):
+                for value in recomputed_values(early_items, items, axes, stored):
                     if value.id not in kept:
-                        kept[value.id] = keep(context, value, axes, early_items, rows)
+                        kept[value.id] = store_in_row_scratch(context, value, axes, early_items, rows)
         if kept:
             rewrite = Rewriter(context.body, {})
             made_here = {i.store.value.id for i in items if i.store is not None and i.store.buffer.kind == "local"}
             rewrite.done.update({ident: load for ident, load in kept.items() if ident not in made_here})
-            items[:] = [rewritten(item, item.axes, rewrite) for item in items]
+            items[:] = [rewrite_item(item, item.axes, rewrite) for item in items]
     return steps
 
 
-def repeated(early: list[Item], late: list[Item], axes: tuple, stored: set[int]) -> list[Value]:
+def recomputed_values(early: list[Item], late: list[Item], axes: tuple, stored: set[int]) -> list[Value]:
     """The largest values of both lists that are dear and differ along the row; what is stored anyway is dear sooner."""
     first = {v.id for v in reachable(v for item in early for v in item.roots())}
     last = reachable(v for item in late for v in item.roots())
@@ -98,14 +98,17 @@ def repeated(early: list[Item], late: list[Item], axes: tuple, stored: set[int])
     return [
         v
         for v in last
-        if v.id in first and v.id in used_alone and v.op not in LEAVES and dear(v, inside, REREAD_LOADS - (v.id in stored))
+        if v.id in first
+        and v.id in used_alone
+        and v.op not in LEAVES
+        and is_expensive(v, inside, REREAD_LOADS - (v.id in stored))
     ]
 
 
 LEAVES = ("load", "const", "index", "scalar", "acc", "indirect", "cast")
 
 
-def dear(value: Value, inside: set[str], many: int) -> bool:
+def is_expensive(value: Value, inside: set[str], many: int) -> bool:
     """Whether computing a value again costs more than keeping it; what does not vary along the row costs nothing."""
     work, loads, varies = 0.0, 0, set()
     for v in reachable((value,)):
@@ -118,7 +121,7 @@ def dear(value: Value, inside: set[str], many: int) -> bool:
     return value.id in varies and (work >= DEAR_WORK or loads >= many)
 
 
-def keep(context: Context, value: Value, axes: tuple, early: list[Item], rows: dict) -> Value:
+def store_in_row_scratch(context: SchedulerContext, value: Value, axes: tuple, early: list[Item], rows: dict) -> Value:
     """Store a value where it is first computed (unless it is stored there anyway); the load that reads it back."""
     for item in early:
         if item.store is not None and item.store.value is value and item.store.buffer.name not in rows:

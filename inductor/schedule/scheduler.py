@@ -16,11 +16,23 @@ from ...capture.shapes.expr import product
 from .mix_order_reduction import sums_beside_rows
 from ..loops.body import Rewriter, Value, reachable
 from .emit_kernel import finish_gemm, finish_loops, is_columns
-from ..loops.ir import GemmKernel, Kernel, Program, reads, writes
+from ..loops.ir import GemmKernel, Kernel, Program, buffers_read, buffers_written
 from ..loops.lower import hint
-from .loop_nest import PROCESSOR, Context, Item, Nest, Parallel, covers, is_rows, lonely, names, nest_of, rewritten
-from .one_hot_scatter import put
-from .iteration_space import Spaces, epilogue_space, moved, permuted_space, split_space, unified
+from .loop_nest import (
+    PROCESSOR,
+    SchedulerContext,
+    Item,
+    LoopNest,
+    Parallelism,
+    covers,
+    is_rows,
+    is_full_reduction,
+    extents_text,
+    nest_of,
+    rewrite_item,
+)
+from .one_hot_scatter import as_one_hot_scatter
+from .iteration_space import CommonSpace, epilogue_space, map_axes, permuted_space, split_space, unify_spaces
 from .split_reduction import split_reductions
 
 MAX_BUFFERS = 24  # arrays that one nest may touch
@@ -28,7 +40,7 @@ MAX_VALUES = 600  # SSA values of one nest
 LARGE = 1 << 20  # elements of an array that is better read first along its rows
 
 
-def schedule(program: Program, parallel: Parallel = PROCESSOR) -> Program:
+def schedule(program: Program, parallel: Parallelism = PROCESSOR) -> Program:
     """Fuse, order, split large reductions, and choose the loops of every kernel. `parallel`: what keeps the target busy."""
     scheduler = Scheduler(program, parallel)
     scheduler.fuse()
@@ -39,23 +51,23 @@ def schedule(program: Program, parallel: Parallel = PROCESSOR) -> Program:
     return replace(program, buffers=(*program.buffers, *scheduler.new_buffers)).with_kernels(kernels)
 
 
-class Scheduler(Context):
+class Scheduler(SchedulerContext):
     """Nests in order of the graph, what each touches, and the decisions so far."""
 
-    def __init__(self, program: Program, parallel: Parallel):
+    def __init__(self, program: Program, parallel: Parallelism):
         super().__init__(program, parallel)
         self.nests = [nest_of(k, 1 << i) for i, k in enumerate(program.kernels)]
         for nest, kernel in zip(self.nests, program.kernels):
             self.register(nest, kernel)
 
-    def register(self, nest: Nest, kernel: Kernel) -> None:
-        nest.reads = {b.name for b in reads(kernel)}
+    def register(self, nest: LoopNest, kernel: Kernel) -> None:
+        nest.reads = {b.name for b in buffers_read(kernel)}
         for name in nest.reads:
             producer = self.writer.get(name)
             if producer is not None:
                 nest.before |= producer.ids | producer.before
             self.readers.setdefault(name, []).append(nest)
-        for buffer in writes(kernel):
+        for buffer in buffers_written(kernel):
             self.writer[buffer.name] = nest
 
     # -- fusion
@@ -79,10 +91,10 @@ class Scheduler(Context):
                 for n in self.nests
                 if n.head is None and n is not nest and not n.flexible and n.reads & nest.reads and not n.before & nest.ids
             ]  # who waits for the whole cannot make its parts
-            if nest.head is None and others and lonely(nest):
+            if nest.head is None and others and is_full_reduction(nest):
                 self.try_parts(nest, others)
 
-    def try_parts(self, nest: Nest, others: list[Nest]) -> None:
+    def try_parts(self, nest: LoopNest, others: list[LoopNest]) -> None:
         known = len(self.new_buffers)
         halves = split_reductions(self, nest)
         if len(halves) == 2:
@@ -99,7 +111,7 @@ class Scheduler(Context):
                 self.readers[name] = [nest if r is parts else r for r in self.readers[name]]
         del self.new_buffers[known:]
 
-    def add_final(self, nest: Nest, made: Nest, final: Nest) -> None:
+    def add_final(self, nest: LoopNest, made: LoopNest, final: LoopNest) -> None:
         """The nest that combines the rows' results runs after them and before whoever waited for the whole."""
         final.ids = 1 << (1 + max(n.ids.bit_length() for n in self.nests))
         final.before, final.reads = made.ids | made.before, set(final.loads())
@@ -112,7 +124,7 @@ class Scheduler(Context):
         for name in final.stores():
             self.writer[name] = final
 
-    def candidates(self, nest: Nest) -> list[tuple[Nest, bool]]:
+    def candidates(self, nest: LoopNest) -> list[tuple[LoopNest, bool]]:
         """(nest, whether the fusion is vertical: it writes what this one reads), the largest common traffic first."""
         score: dict[int, list] = {}
         for name in nest.loads():
@@ -128,10 +140,10 @@ class Scheduler(Context):
         ranked = sorted(score.values(), key=lambda e: (not e[1], -e[2], e[0].ids))
         return [(other, vertical) for other, vertical, _ in ranked]
 
-    def size_of(self, name: str, nest: Nest) -> int:
+    def size_of(self, name: str, nest: LoopNest) -> int:
         return hint(nest.loads()[name][0].attrs.buffer.numel())
 
-    def try_fuse(self, first: Nest, second: Nest, vertical: bool) -> Nest | None:
+    def try_fuse(self, first: LoopNest, second: LoopNest, vertical: bool) -> LoopNest | None:
         """The fused nest, or None where it is not legal or does not pay."""
         if first.head is not None and second.head is not None or self.between(first, second):
             return None
@@ -140,14 +152,14 @@ class Scheduler(Context):
         if isinstance(first.head, GemmKernel) and {first.head.a.buffer.name, first.head.b.buffer.name} & second.stores().keys():
             return None  # an operand must lie in memory before the product begins
         for spaces in self.common_spaces(first, second, vertical):
-            a, b = moved(self, first, spaces.first), moved(self, second, spaces.second)
+            a, b = map_axes(self, first, spaces.first), map_axes(self, second, spaces.second)
             items = self.passed(a, b)
             if items is None or not (vertical or self.share(a, b)) or self.too_large(a, items):
                 continue
             return self.merge(first, second, a.outer, items, vertical, spaces.why)
         return None
 
-    def between(self, a: Nest, b: Nest) -> bool:
+    def between(self, a: LoopNest, b: LoopNest) -> bool:
         """Whether some third nest must run between the two."""
         if a.before & b.ids:
             a, b = b, a
@@ -156,9 +168,9 @@ class Scheduler(Context):
         producers = (self.writer[name] for name in b.reads if name in self.writer)
         return any(x is not a and x is not b and x.before & a.ids for x in producers)
 
-    def merge(self, first: Nest, second: Nest, outer: tuple, items: list[Item], vertical: bool, why: str) -> Nest:
+    def merge(self, first: LoopNest, second: LoopNest, outer: tuple, items: list[Item], vertical: bool, why: str) -> LoopNest:
         kind = "reads its result" if vertical else "reads the same memory"
-        made = Nest(
+        made = LoopNest(
             outer,
             items,
             first.ids | second.ids,
@@ -174,7 +186,7 @@ class Scheduler(Context):
         self.replace(first, second, made)
         return made
 
-    def replace(self, first: Nest, second: Nest, made: Nest) -> None:
+    def replace(self, first: LoopNest, second: LoopNest, made: LoopNest) -> None:
         """Put the fused nest in the place of both, in every table."""
         self.nests[self.nests.index(first)] = made
         self.nests.remove(second)
@@ -188,12 +200,12 @@ class Scheduler(Context):
         for name in made.reads:
             self.readers.setdefault(name, []).append(made)
 
-    def too_large(self, a: Nest, items: list[Item]) -> bool:
+    def too_large(self, a: LoopNest, items: list[Item]) -> bool:
         values = reachable(v for item in items for v in item.roots())
         touched = {v.attrs.buffer.name for v in values if v.op == "load"} | {i.store.buffer.name for i in items if i.store}
         return len(values) > MAX_VALUES or len(touched) > MAX_BUFFERS
 
-    def share(self, a: Nest, b: Nest) -> bool:
+    def share(self, a: LoopNest, b: LoopNest) -> bool:
         """Whether both read some element at the same point (hash-consing makes it the same value)."""
         mine = {v.id for v in a.values() if v.op == "load" and v.attrs.buffer.kind != "const"}
         shared = [v for v in b.values() if v.op == "load" and v.id in mine]
@@ -202,32 +214,32 @@ class Scheduler(Context):
 
     # -- spaces
 
-    def common_spaces(self, a: Nest, b: Nest, vertical: bool) -> Iterator[Spaces]:
+    def common_spaces(self, a: LoopNest, b: LoopNest, vertical: bool) -> Iterator[CommonSpace]:
         """The ways to give two nests one outer space, the best first; none where nothing is computed."""
         if any(type(x.extent) is int and x.extent == 0 for x in (*a.outer, *a.inner, *b.outer, *b.inner)):
             return
         if isinstance(a.head, GemmKernel):
             if b.flexible and vertical:
-                yield from epilogue_space(a, b, f"one epilogue over ({names(a.outer)})")
-                yield from permuted_space(a, b, f"one epilogue over ({names(a.outer)}), written in another order")
+                yield from epilogue_space(a, b, f"one epilogue over ({extents_text(a.outer)})")
+                yield from permuted_space(a, b, f"one epilogue over ({extents_text(a.outer)}), written in another order")
             return
         if b.head is not None:
             return
         if a.flexible and b.flexible:
-            yield from unified(self, a.outer, b.outer, (), (), f"equal ranges ({names(a.outer)})")
+            yield from unify_spaces(self, a.outer, b.outer, (), (), f"equal ranges ({extents_text(a.outer)})")
             return
         if not a.flexible and not b.flexible:
-            yield from unified(self, a.outer, b.outer, a.inner, b.inner, f"the same rows ({names(a.outer)})")
+            yield from unify_spaces(self, a.outer, b.outer, a.inner, b.inner, f"the same rows ({extents_text(a.outer)})")
             return
         rows, flat = (b, a) if a.flexible else (a, b)
-        if is_rows(rows) and not (b.flexible and lonely(rows)):
+        if is_rows(rows) and not (b.flexible and is_full_reduction(rows)):
             turned = a.flexible
-            yield from split_space(self, flat, rows, turned, f"a row of ({names(rows.inner)}) at a time")
-        yield from unified(self, a.outer, b.outer, a.inner, b.inner, f"once a row ({names(rows.outer)})")
+            yield from split_space(self, flat, rows, turned, f"a row of ({extents_text(rows.inner)}) at a time")
+        yield from unify_spaces(self, a.outer, b.outer, a.inner, b.inner, f"once a row ({extents_text(rows.outer)})")
 
     # -- values that pass between two nests
 
-    def passed(self, a: Nest, b: Nest) -> list[Item] | None:
+    def passed(self, a: LoopNest, b: LoopNest) -> list[Item] | None:
         """The items of both with b's reads of what a writes (and the other way round) made SSA; None where that is not legal."""
         for source, user in ((b, a), (a, b)):
             written = source.stores()
@@ -240,7 +252,7 @@ class Scheduler(Context):
                 return source.items + items
         return a.items + b.items
 
-    def forwarded(self, source: Nest, user: Nest, crossing: list[str]) -> list[Item] | None:
+    def forwarded(self, source: LoopNest, user: LoopNest, crossing: list[str]) -> list[Item] | None:
         written = source.stores()
         outer = {x.name for x in source.outer}
         legal = True
@@ -257,14 +269,14 @@ class Scheduler(Context):
             return None
 
         rewrite = Rewriter(self.body, {}, leaf)
-        items = [rewritten(item, item.axes, rewrite) for item in user.items]
+        items = [rewrite_item(item, item.axes, rewrite) for item in user.items]
         return items if legal else None
 
     # -- after fusion
 
-    def ordered(self) -> list[Nest]:
+    def ordered(self) -> list[LoopNest]:
         """Execution order: as in the graph, but what reads only inputs runs just before its first user."""
-        users: dict[int, list[Nest]] = {id(n): [] for n in self.nests}
+        users: dict[int, list[LoopNest]] = {id(n): [] for n in self.nests}
         waiting = {}
         for nest in self.nests:
             makers = {id(w): w for name in nest.reads if (w := self.writer.get(name)) is not None and w is not nest}
@@ -297,7 +309,7 @@ class Scheduler(Context):
             if rows and is_columns(self, nest):
                 place[id(nest)] = max(place[id(nest)], *(place[id(n)] + 0.25 for n in rows))
 
-    def finished(self, nest: Nest) -> list[Kernel]:
+    def finished(self, nest: LoopNest) -> list[Kernel]:
         """The kernels of a nest: what nobody reads dropped, large reductions split, loops chosen."""
         if nest.head is not None and not nest.open:
             return [nest.head]
@@ -306,12 +318,12 @@ class Scheduler(Context):
             return []
         if isinstance(nest.head, GemmKernel):
             return [finish_gemm(self, nest, nest.head)]
-        single = put(self, nest) if self.parallel.lanes else None
+        single = as_one_hot_scatter(self, nest) if self.parallel.lanes else None
         if single is not None:
             return [single]
         return [finish_loops(self, part) for part in split_reductions(self, nest)]
 
-    def prune(self, nest: Nest) -> None:
+    def prune(self, nest: LoopNest) -> None:
         """Drop stores that nobody reads; those that only this nest reads become row scratch."""
         keep = []
         for item in nest.items:

@@ -1,26 +1,26 @@
 """Large reductions with few points become two nests, so that they run in parallel.
 
-In: a nest, and what a target needs to be busy (`Parallel`). Out: the same, or a nest of partial results over leading inner axes
-(a single axis is cut into chunks) and one that combines them. The order of a floating sum is fixed by the sizes alone, never by
-the number of threads.
+In: a nest, and what a target needs to be busy (`Parallelism`). Out: the same, or a nest of partial results over leading inner
+axes (a single axis is cut into chunks) and one that combines them. The order of a floating sum is fixed by the sizes alone, never
+by the number of threads.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ...capture.shapes.expr import ExprLike, plain, product
+from ...capture.shapes.expr import ExprLike, int_if_const, product
 from ...eager.op.prims import COMBINES
 from ..loops.body import Body, Rewriter, Value, reachable
 from .emit_kernel import is_columns
 from ..loops.ir import Axis, Reduce, Store
 from ..loops.lower import hint
-from .loop_nest import Context, Item, Nest, Parallel as Parallel, names, rewritten
+from .loop_nest import SchedulerContext, Item, LoopNest, Parallelism as Parallelism, extents_text, rewrite_item
 
 SPLITTABLE = ("sum", "prod", "max", "min", "any", "all")
 
 
-def split_reductions(context: Context, nest: Nest) -> list[Nest]:
+def split_reductions(context: SchedulerContext, nest: LoopNest) -> list[LoopNest]:
     """Two nests for a reduction with too few points to run in parallel: partial results, then the rest."""
     reduces = [item for item in nest.items if item.reduce is not None]
     inner = nest.inner
@@ -36,7 +36,7 @@ def split_reductions(context: Context, nest: Nest) -> list[Nest]:
     return two_stages(context, nest, inner)
 
 
-def units(context: Context, nest: Nest) -> int:
+def units(context: SchedulerContext, nest: LoopNest) -> int:
     """Pieces of work that run in parallel anyway."""
     points, together = hint(product(a.extent for a in nest.outer)), context.parallel.columns
     return points // together if together > 1 and is_columns(context, nest) else points
@@ -46,7 +46,7 @@ def waits(item: Item) -> bool:
     return any(v.op == "acc" for v in reachable(item.roots()))
 
 
-def two_stages(context: Context, nest: Nest, inner: tuple[Axis, ...]) -> list[Nest]:
+def two_stages(context: SchedulerContext, nest: LoopNest, inner: tuple[Axis, ...]) -> list[LoopNest]:
     """Leading inner axes become outer ones; a single axis is cut into chunks."""
     nest, inner = chunked(context, nest, inner)
     lead, rest = leading(inner)
@@ -66,11 +66,11 @@ def two_stages(context: Context, nest: Nest, inner: tuple[Axis, ...]) -> list[Ne
             done[partial.name] = partial
         else:
             second.append(item)
-    note = f"split: {names(inner)} reduced by {names(lead)} parallel parts"
-    parts = Nest(
+    note = f"split: {extents_text(inner)} reduced by {extents_text(lead)} parallel parts"
+    parts = LoopNest(
         (*nest.outer, *lead), first, nest.ids, name=nest.name + "_parts", origins=nest.origins, notes=[*nest.notes, note]
     )
-    final = Nest(nest.outer, second, nest.ids, name=nest.name, origins=nest.origins, notes=[note])
+    final = LoopNest(nest.outer, second, nest.ids, name=nest.name, origins=nest.origins, notes=[note])
     return [parts, final]
 
 
@@ -84,13 +84,13 @@ def leading(inner: tuple[Axis, ...]) -> tuple[tuple, tuple]:
     return inner[:-1], inner[-1:]
 
 
-def chunked(context: Context, nest: Nest, inner: tuple[Axis, ...]) -> tuple[Nest, tuple[Axis, ...]]:
+def chunked(context: SchedulerContext, nest: LoopNest, inner: tuple[Axis, ...]) -> tuple[LoopNest, tuple[Axis, ...]]:
     """A single long axis as (chunks, elements): elements past the end of the last chunk are masked to the identity."""
     lead, long = inner[:-1], inner[-1]
     if lead and hint(product(a.extent for a in lead)) >= 16:
         return nest, inner
     count = divisor(long.extent, context.parallel.parts)
-    size = plain((long.extent + count - 1) // count)
+    size = int_if_const((long.extent + count - 1) // count)
     taken = {a.name for a in (*nest.outer, *inner)}
     chunk = context.axis(Axis(f"{long.name}_chunk", count), taken)
     part = context.axis(Axis(f"{long.name}_part", size), taken)
@@ -103,7 +103,7 @@ def chunked(context: Context, nest: Nest, inner: tuple[Axis, ...]) -> tuple[Nest
         if item.axes == inner:
             if not whole and item.reduce is None:
                 return nest, inner  # a masked store does not exist
-            item = rewritten(item, new, rewrite)
+            item = rewrite_item(item, new, rewrite)
             if not whole:
                 item = replace(item, reduce=only_inside(context.body, item.reduction, position, long.extent))
         items.append(item)
@@ -117,7 +117,7 @@ def divisor(n: ExprLike, most: int) -> int:
     return most // 2
 
 
-def masking(context: Context, mapping: dict, limit: tuple | None) -> Rewriter:
+def masking(context: SchedulerContext, mapping: dict, limit: tuple | None) -> Rewriter:
     body = context.body
     if limit is None:
         return Rewriter(body, mapping, tidy=context.tidy)

@@ -1,7 +1,7 @@
 """Which stage, node and kernel computes something else: every stage of a compilation on its real inputs, then the parts
 of the first that differs.
 
-In: a captured graph and the inputs of its first call. Out: None, or a `Finding` with a smaller program that shows the same
+In: a captured graph and the inputs of its first call. Out: None, or a `Difference` with a smaller program that shows the same
 alone. The idea: a stage before the code generators is compared by what a call shows (outputs, written inputs, gradients);
 behind it, forward and backward are compared apart, value by value, on the inputs that they really got: the first kernel
 whose results differ had right ones to work with.
@@ -26,7 +26,7 @@ from .. import driver, targets
 from . import repro, minifier
 from ..pass_manager import Facts, Target
 from ..runtime import compare_stages
-from ..runtime.runtime_wrapper import Executable, Function
+from ..runtime.runtime_wrapper import Executable, FunctionExecutable
 from ..graph import verify
 from ..graph.decompose import decompose
 from ..loops.body import Buffer
@@ -34,7 +34,7 @@ from ..cpp.codegen import generate
 from ..cpp.wrapper import load
 from ..graph.functionalize import FunctionalGraph
 from ..loops.interpreter import Machine
-from ..loops.ir import Kernel, Program, reads, writes
+from ..loops.ir import Kernel, Program, buffers_read, buffers_written
 from ..loops.lower import lower
 from ..schedule.scheduler import schedule
 
@@ -47,7 +47,7 @@ STAGES = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class Difference:
     """`stage`: in words; `graph`: forward or backward; `kernel`, `node`, `line`: the first that differs (or empty);
     `problem`: how; `code`: of the kernel; `repro`: a file that fails alone, or why there is none (`no_repro`)."""
 
@@ -74,17 +74,17 @@ class Finding:
         return "\n".join(f"{name:8} {value}" for name, value in rows if value)
 
 
-class Found(BaseException):
+class DifferenceFound(BaseException):
     """Ends the program in which a compiled graph differs; no `except Exception` of the program takes it."""
 
-    def __init__(self, finding: Finding):
+    def __init__(self, finding: Difference):
         super().__init__(finding.text())
         self.finding = finding
 
 
-class Comparing(Backend):
+class ComparingBackend(Backend):
     """The default backend, which compares all stages of each graph on the inputs of its first `calls` calls, and raises
-    `Found` where one differs."""
+    `DifferenceFound` where one differs."""
 
     def __init__(self, calls: int = 1):
         super().__init__("inductor", self.compared, takes_options=True)
@@ -94,13 +94,13 @@ class Comparing(Backend):
         self.graphs += 1
         finding = examine(graph, list(example_inputs))
         if finding is not None:
-            raise Found(finding)
+            raise DifferenceFound(finding)
         options = {k: v for k, v in (options or {}).items() if k != "verify"}
         compiled = driver.compile_graph(graph, example_inputs, options)
-        return compiled if self.calls == 1 else Watched(graph, compiled, self.calls)
+        return compiled if self.calls == 1 else ComparedGraph(graph, compiled, self.calls)
 
 
-class Watched:
+class ComparedGraph:
     """A compiled graph whose first calls are compared with eager's; those of the very first were when it was compiled."""
 
     def __init__(self, graph: Graph, compiled: Callable, calls: int):
@@ -117,38 +117,40 @@ class Watched:
             expected = compare_stages.observe(compare_stages.captured_run(self.graph), inputs)
         except Exception:
             return  # an error of the program's own, which the call will raise as well
-        problem = shown_otherwise(expected, self.compiled, list(inputs))
+        problem = observed_difference(expected, self.compiled, list(inputs))
         if problem:
-            raise Found(examine(self.graph, list(inputs)) or Finding("C++", problem, no_repro="none: not in a fresh compilation"))
+            raise DifferenceFound(
+                examine(self.graph, list(inputs)) or Difference("C++", problem, no_repro="none: not in a fresh compilation")
+            )
 
 
-def examine(graph: Graph, inputs: list) -> Finding | None:
+def examine(graph: Graph, inputs: list) -> Difference | None:
     """Compare the stages of one captured graph on the inputs of its first call; with a program that fails alone."""
     found = first_difference(graph, inputs)
     return None if found is None else with_repro(*found)
 
 
-def first_difference(graph: Graph, inputs: list) -> tuple[Finding, Call, dict] | None:
+def first_difference(graph: Graph, inputs: list) -> tuple[Difference, GraphCall, dict] | None:
     """What differs first, the graph and inputs in which it does, and what shows it (as for shrink.smaller)."""
-    functional, constants = driver.functional_of(graph)
+    functional, constants = driver.functionalize_graph(graph)
     everything = [*inputs, *constants]
     runs = {"functional": compare_stages.functional_run(functional, constants)}
     for name, target in targets.stages_until(targets.CPP).items():
         runs[name] = lambda *given, target=target: driver.assemble(functional, everything, constants, target)(*given)
     expected = compare_stages.observe(compare_stages.captured_run(graph), inputs)
     for name, run in runs.items():
-        problem = shown_otherwise(expected, run, inputs)
+        problem = observed_difference(expected, run, inputs)
         if problem:
-            inner = in_programs(functional, everything, constants) if name in ("loops", "compiled") else None
+            inner = compare_programs(functional, everything, constants) if name in ("loops", "compiled") else None
             return inner or (
-                in_graphs(functional, everything, name, problem),
-                Call(graph, "", tuple(inputs), 0, 0),
+                compare_graphs(functional, everything, name, problem),
+                GraphCall(graph, "", tuple(inputs), 0, 0),
                 {"gradients": True},
             )
     return None
 
 
-def shown_otherwise(expected: compare_stages.Shown, run: Callable, inputs: list) -> str | None:
+def observed_difference(expected: compare_stages.Observation, run: Callable, inputs: list) -> str | None:
     """How a stage differs in what it shows; what it cannot do at all is for whoever captured the graph."""
     repro.dirty([*compare_stages.tensors_in(expected.outputs), *compare_stages.tensors_in(expected.gradients or [])])
     try:
@@ -162,19 +164,23 @@ def shown_otherwise(expected: compare_stages.Shown, run: Callable, inputs: list)
 # -- stages before the loop IR -----------------------------------------------------------------------------------------
 
 
-def in_graphs(functional: FunctionalGraph, inputs: list, name: str, problem: str) -> Finding:
+def compare_graphs(functional: FunctionalGraph, inputs: list, name: str, problem: str) -> Difference:
     """The first node whose value is not that of the node of the same name in the functional graph."""
     node = None
     if name == "decomposed":
         final = decompose(functional.graph)
         known, made = (repro.every_value(each, inputs, 0, 0) for each in (functional.graph, final))
         node = next((n for n in final.calls if n.name in known and verify.differs(known[n.name], made[n.name])), None)
-    return Finding(
-        STAGES[name], problem, "forward" if node is not None else "", node=node.name if node is not None else "", line=place(node)
+    return Difference(
+        STAGES[name],
+        problem,
+        "forward" if node is not None else "",
+        node=node.name if node is not None else "",
+        line=user_line(node),
     )
 
 
-def place(node: Node | None) -> str:
+def user_line(node: Node | None) -> str:
     """The user's line of a node."""
     if node is None or not node.stack:
         return ""
@@ -185,7 +191,7 @@ def place(node: Node | None) -> str:
 
 
 @dataclass(frozen=True)
-class Call:
+class GraphCall:
     """One call of a graph, with the inputs that it got; `name`: forward or backward."""
 
     graph: Graph
@@ -195,22 +201,22 @@ class Call:
     base: int
 
 
-def recorder(calls: list[Call]) -> Target:
+def recording_target(calls: list[GraphCall]) -> Target:
     """A target that runs final graphs by eager and notes the calls."""
 
     def emit(graph: Graph, facts: Facts) -> Executable:
         run = targets.interpreted(graph, facts)
 
         def call(inputs: list, seed: int, base: int) -> list:
-            calls.append(Call(graph, facts.name, as_claimed(graph, inputs), seed, base))
+            calls.append(GraphCall(graph, facts.name, with_graph_strides(graph, inputs), seed, base))
             return run(inputs, seed, base)
 
-        return Function(call)
+        return FunctionExecutable(call)
 
     return replace(targets.INTERPRETED, emit=emit)
 
 
-def as_claimed(graph: Graph, inputs: Sequence) -> tuple:
+def with_graph_strides(graph: Graph, inputs: Sequence) -> tuple:
     """Copies in the strides that the graph has for its inputs: eager's own saved values may be views where compiled code writes
     rows."""
     symbols: dict[str, Any] = {}
@@ -227,39 +233,43 @@ def as_claimed(graph: Graph, inputs: Sequence) -> tuple:
     )
 
 
-def in_programs(functional: FunctionalGraph, inputs: list, constants: list) -> tuple[Finding, Call, dict] | None:
+def compare_programs(functional: FunctionalGraph, inputs: list, constants: list) -> tuple[Difference, GraphCall, dict] | None:
     """The first kernel of forward or backward that differs."""
-    calls: list[Call] = []
+    calls: list[GraphCall] = []
     shown = inputs[: len(inputs) - len(constants)]
-    compare_stages.observe(driver.assemble(functional, inputs, constants, recorder(calls)), shown)
+    compare_stages.observe(driver.assemble(functional, inputs, constants, recording_target(calls)), shown)
     for call in calls:
-        found = in_program(call)
+        found = compare_program(call)
         if found is not None:
             return found, call, {"loops": not found.stage.startswith("C++")}
     return None
 
 
-def in_program(call: Call) -> Finding | None:
+def compare_program(call: GraphCall) -> Difference | None:
     """Compare eager's values with the loop IR before and after fusion, and with its C++."""
     with recording(False):
         known = arrays(repro.every_value(call.graph, call.inputs, call.seed, call.base))
         lowered = lower(call.graph, call.name)
-        before = states(lowered, call)
-        found = first(lowered, call.graph, lambda name, k: (known.get(name), before[k].get(name)), "loop IR, before fusion", call)
+        before = states_after_kernels(lowered, call)
+        found = first_wrong_kernel(
+            lowered, call.graph, lambda name, k: (known.get(name), before[k].get(name)), "loop IR, before fusion", call
+        )
         if found is not None:
             return found
         fused = schedule(lowered)
-        after = states(fused, call)
+        after = states_after_kernels(fused, call)
         alone = {name: array for state in before for name, array in state.items()}
-        found = first(fused, call.graph, lambda name, k: (alone.get(name), after[k].get(name)), "loop IR, fusion", call)
-        return found or in_code(fused, after, call)
+        found = first_wrong_kernel(
+            fused, call.graph, lambda name, k: (alone.get(name), after[k].get(name)), "loop IR, fusion", call
+        )
+        return found or compare_code(fused, after, call)
 
 
 def arrays(found: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: x._array for name, x in found.items() if isinstance(x, Tensor)}
 
 
-def states(program: Program, call: Call) -> list[dict[str, np.ndarray]]:
+def states_after_kernels(program: Program, call: GraphCall) -> list[dict[str, np.ndarray]]:
     """What the loop interpreter has in the buffers that each kernel wrote, right after it; every buffer has memory of its own."""
     machine = Machine(program, {"seed": call.seed, "base": call.base}, False)
     machine.bind([compare_stages.own_copy_of(x) for x in call.inputs])
@@ -267,23 +277,23 @@ def states(program: Program, call: Call) -> list[dict[str, np.ndarray]]:
     with np.errstate(all="ignore"):
         for kernel in program.kernels:
             machine.kernel(kernel)
-            found.append({b.name: machine.array(whole(program, b)).copy() for b in writes(kernel)})
+            found.append({b.name: machine.array(whole_buffer(program, b)).copy() for b in buffers_written(kernel)})
     return found
 
 
-def whole(program: Program, buffer: Buffer) -> Buffer:
+def whole_buffer(program: Program, buffer: Buffer) -> Buffer:
     """The buffer with the geometry that the program gives it (kernels name it flat as well)."""
     return next(b for b in program.buffers if b.name == buffer.name)
 
 
-def first(program: Program, graph: Graph, pair: Callable, stage: str, call: Call) -> Finding | None:
+def first_wrong_kernel(program: Program, graph: Graph, pair: Callable, stage: str, call: GraphCall) -> Difference | None:
     """The first kernel that writes something else: `pair(buffer's name, kernel's number)` gives what is right, and what is."""
     for k, kernel in enumerate(program.kernels):
-        for buffer in writes(kernel):
+        for buffer in buffers_written(kernel):
             right, is_ = pair(buffer.name, k)
             problem = array_differs(right, is_, buffer)
             if problem:
-                return finding(stage, problem, kernel, graph, call.name, buffer)
+                return make_difference(stage, problem, kernel, graph, call.name, buffer)
     return None
 
 
@@ -294,17 +304,21 @@ def array_differs(right: np.ndarray | None, made: np.ndarray | None, buffer: Buf
     return verify.differs(*tensors)
 
 
-def finding(stage: str, problem: str, kernel: Kernel, graph: Graph, name: str, buffer: Buffer, code: str = "") -> Finding:
+def make_difference(
+    stage: str, problem: str, kernel: Kernel, graph: Graph, name: str, buffer: Buffer, code: str = ""
+) -> Difference:
     nodes = {n.name: n for n in graph.nodes}
     origin = nodes.get(buffer.name) or next((nodes[o.node] for o in kernel.origins if o.node in nodes), None)
-    return Finding(stage, problem, name, kernel.name, origin.name if origin is not None else buffer.name, place(origin), code)
+    return Difference(
+        stage, problem, name, kernel.name, origin.name if origin is not None else buffer.name, user_line(origin), code
+    )
 
 
-def in_code(program: Program, right: list[dict[str, np.ndarray]], call: Call) -> Finding | None:
+def compare_code(program: Program, right: list[dict[str, np.ndarray]], call: GraphCall) -> Difference | None:
     """Run the C++ with all temps as results, and compare them with the loop interpreter's."""
     if toolchain.compiler() is None:
         return None
-    shown = visible(program)
+    shown = with_all_outputs(program)
     try:
         run, given = load(shown, wrap=False), [compare_stages.own_copy_of(x) for x in call.inputs]
         repro.dirty([*given, *(Tensor._from_array(a, dtypes.from_numpy(a.dtype)) for state in right for a in state.values())])
@@ -312,9 +326,9 @@ def in_code(program: Program, right: list[dict[str, np.ndarray]], call: Call) ->
     except CheckFailed:
         raise
     except Exception as error:
-        return Finding("C++", repro.raised(error), call.name)
+        return Difference("C++", repro.raised(error), call.name)
     results = {b.name: np.asarray(x) for b, x in zip(shown.outputs, made) if isinstance(b, Buffer)}
-    found = first(program, call.graph, lambda name, k: (last(right, name), results.get(name)), "C++", call)
+    found = first_wrong_kernel(program, call.graph, lambda name, k: (last(right, name), results.get(name)), "C++", call)
     if found is None:
         return whole_code(program, call)
     return replace(found, code=function_of(generate(shown).text, found.kernel))
@@ -324,23 +338,25 @@ def last(states: list[dict[str, np.ndarray]], name: str) -> np.ndarray | None:
     return next((state[name] for state in reversed(states) if name in state), None)
 
 
-def visible(program: Program) -> Program:
+def with_all_outputs(program: Program) -> Program:
     """The same program with every temp as an output: nothing shares memory."""
     shown = {b.name: replace(b, kind="output") if b.kind == "temp" else b for b in program.buffers}
     named = lambda o: shown[o.name] if isinstance(o, Buffer) else o
     outputs = tuple(dict.fromkeys([b for b in shown.values() if b.kind == "output"]))
     inputs = tuple(
-        b for b in program.inputs if isinstance(b, Buffer) and any(w.name == b.name for k in program.kernels for w in writes(k))
+        b
+        for b in program.inputs
+        if isinstance(b, Buffer) and any(w.name == b.name for k in program.kernels for w in buffers_written(k))
     )
     return replace(
         program, buffers=tuple(shown.values()), outputs=(*outputs, *map(named, inputs)), arena={}, arena_size=0, homes={}
     )
 
 
-def whole_code(program: Program, call: Call) -> Finding | None:
+def whole_code(program: Program, call: GraphCall) -> Difference | None:
     """Each kernel alone is right: then what the memory plan or the entry point makes of them."""
     problem = minifier.code_differs(call.graph, call.inputs, call.seed, call.base)
-    return Finding("C++: memory plan or entry point", problem, call.name) if problem else None
+    return Difference("C++: memory plan or entry point", problem, call.name) if problem else None
 
 
 def function_of(text: str, kernel: str) -> str:
@@ -356,13 +372,13 @@ def function_of(text: str, kernel: str) -> str:
 # -- the smaller program -----------------------------------------------------------------------------------------------
 
 
-def with_repro(found: Finding, call: Call, shows: dict) -> Finding:
+def with_repro(found: Difference, call: GraphCall, shows: dict) -> Difference:
     """The finding with a file that shows it alone; the node is then the one that the small program ends with."""
-    small = minifier.smaller(call.graph, call.inputs, call.seed, call.base, nodes_of(call.graph, found.kernel), **shows)
+    small = minifier.minify(call.graph, call.inputs, call.seed, call.base, nodes_of(call.graph, found.kernel), **shows)
     if small is None:
         return replace(found, no_repro="none: the fault does not show in a part of the graph alone")
     node = next((n for n in reversed(small.graph.calls) if n.stack), None)
-    found = found if node is None else replace(found, node=node.name, line=place(node))
+    found = found if node is None else replace(found, node=node.name, line=user_line(node))
     about = [
         "Found by `python -m flambeau bisect`: a stage computes something else than eager.",
         "",
@@ -382,8 +398,8 @@ def nodes_of(graph: Graph, kernel: str) -> list[str]:
     every = [each for program in (schedule(lowered), lowered) for each in program.kernels if each.name == kernel]
     if not every:
         return []
-    given = {b.name for b in reads(every[0])}
-    wanted = {*(o.node for o in every[0].origins), *(b.name for b in writes(every[0]))} - given
+    given = {b.name for b in buffers_read(every[0])}
+    wanted = {*(o.node for o in every[0].origins), *(b.name for b in buffers_written(every[0]))} - given
     found: dict[str, None] = {}
     for node in reversed(graph.nodes):
         if node.name in wanted and node.op in ("call_function", "get_attr"):

@@ -28,11 +28,11 @@ HEAD = """\
 CHEAP = 5  # what a formula costs at most that is worth a map in double, too: the C library is as fast for the others
 
 
-def fast_records() -> list[Op]:
+def fast_ops() -> list[Op]:
     return sorted((op for op in OPS.values() if op.fast), key=lambda op: op.name)
 
 
-def recorded(op: Op, dtype: dtypes.dtype) -> tuple[Body, Value]:
+def formula_body(op: Op, dtype: dtypes.dtype) -> tuple[Body, Value]:
     """The formula as a body, of scalars `a`, `b` (tensors) and `f[0]`, `f[1]`, ... (parameters)."""
     body = Body()
     tensors = sum(p.is_tensor for p in op.params)
@@ -42,7 +42,7 @@ def recorded(op: Op, dtype: dtypes.dtype) -> tuple[Body, Value]:
 
 def lines(op: Op, dtype: dtypes.dtype) -> Iterator[str]:
     """The C++ statements of a formula over registers of one type."""
-    _, result = recorded(op, dtype)
+    _, result = formula_body(op, dtype)
     texts: dict[int, str] = {}
     for value in reachable([result]):
         target = type_of(value.dtype)
@@ -60,7 +60,7 @@ def lines(op: Op, dtype: dtypes.dtype) -> Iterator[str]:
 
 def in_double(op: Op) -> bool:
     """Whether doubles have a map of it: one without costly functions."""
-    body, _ = recorded(op, dtypes.float32)
+    body, _ = formula_body(op, dtypes.float32)
     return all(COSTS.get(value.op, 0) <= CHEAP for value in body.table.values())
 
 
@@ -72,7 +72,7 @@ def function(op: Op, dtype: dtypes.dtype) -> str:
 
 def text() -> str:
     """The whole file."""
-    records = fast_records()
+    records = fast_ops()
     parts = [HEAD]
     for op in records:
         parts.append(f"// {op.fn.__module__.rpartition('.')[2]}.py: {op.name}({', '.join(p.name for p in op.params)})")

@@ -16,21 +16,21 @@ import numpy as np
 
 from ...capture.graph.graph import Graph, evaluate_number
 from ...eager.tensor import Tensor
-from ..runtime.runtime_wrapper import Around
-from ..cpp.launch import Compiled, launcher
+from ..runtime.runtime_wrapper import OutputAssembler
+from ..cpp.launch import CppExecutable, launcher
 
 MOST_BYTES = 2 << 30  # of made-up inputs
 ROUNDS, ENOUGH = 5, 0.5  # calls, and seconds after which there are no more
 
 
-class Trial:
+class KernelTimer:
     """Runs the programs of one compiled graph: the forward on made-up inputs, the backward on what the forward kept, since
     saved indices must be indices."""
 
     def __init__(self, compiled: Any):
         self.compiled, self.kept = compiled, None
 
-    def measured(self, run: Compiled, graph: Graph, hints: dict[str, Any]) -> tuple[float | None, dict[str, float], str]:
+    def measured(self, run: CppExecutable, graph: Graph, hints: dict[str, Any]) -> tuple[float | None, dict[str, float], str]:
         """(seconds of the fastest call, the fastest of each kernel, why there is nothing)."""
         problem = self.problem(run, graph, hints)
         if problem:
@@ -48,7 +48,7 @@ class Trial:
         best = {name: min(each) / 1e9 for name, *each in zip(launch.kernels, *times)}
         return min(calls), best, ""
 
-    def problem(self, run: Compiled, graph: Graph, hints: dict[str, Any]) -> str:
+    def problem(self, run: CppExecutable, graph: Graph, hints: dict[str, Any]) -> str:
         if run.launch.externs:
             return "calls eager"
         if sum(size_of(n.value, hints) for n in graph.inputs) > MOST_BYTES:
@@ -59,7 +59,7 @@ class Trial:
     def saved(self, given: list, results: list) -> list:
         """The first inputs of the backward: inputs of the forward, and its results behind those of the caller."""
         forward, first = self.compiled.forward, self.compiled.training.first
-        if isinstance(forward, Around):
+        if isinstance(forward, OutputAssembler):
             results = [results[k] if made else given[k] for made, k in forward.places]
         hidden = iter(results[self.compiled.inner :])
         return [given[first.saved_inputs[name]] if name in first.saved_inputs else next(hidden) for name in first.saved]

@@ -28,7 +28,7 @@ REFUSED = (FlambeauError, RuntimeError, ValueError, TypeError, IndexError, KeyEr
 
 
 @dataclass(frozen=True)
-class Program:
+class FailingProgram:
     """A graph over known sizes (or with `dynamic` over symbols), its inputs, and what shows the fault: all passes with
     gradients, the loop interpreter, or C++."""
 
@@ -53,21 +53,21 @@ def code_differs(graph: Graph, inputs: Sequence, seed: int, base: int) -> str | 
     """How the C++ of a graph as it stands differs from eager."""
     with recording(False):
         expected = Interpreter(graph).run(*map(compare_stages.own_copy_of, inputs), seed=seed, base=base)
-        run, given = driver.executable(graph), [compare_stages.own_copy_of(x) for x in inputs]
+        run, given = driver.compile_alone(graph), [compare_stages.own_copy_of(x) for x in inputs]
         repro.dirty(repro.flat(expected))
         actual = run(given, seed, base)
     return differs(repro.flat(expected), list(actual))
 
 
-def smaller(graph: Graph, inputs: Sequence, seed: int, base: int, suspects: Sequence[str], **shows: bool) -> Program | None:
+def minify(graph: Graph, inputs: Sequence, seed: int, base: int, suspects: Sequence[str], **shows: bool) -> FailingProgram | None:
     """The smallest program found that has the fault; None where none has it. `shows`: gradients or loops of Program."""
     values = repro.every_value(graph, inputs, seed, base)
     for names in growing(graph, suspects):
         for dynamic in (False, True):
-            program = part(graph, inputs, values, names, Program(graph, (), dynamic, **shows))
+            program = extract_part(graph, inputs, values, names, FailingProgram(graph, (), dynamic, **shows))
             problem = program.fault() if program is not None else None
             if program is not None and problem:
-                return reduced(program, problem)
+                return reduce_program(program, problem)
     return None
 
 
@@ -82,7 +82,9 @@ def growing(graph: Graph, suspects: Sequence[str]) -> Iterator[set[str]]:
     yield everything
 
 
-def part(graph: Graph, inputs: Sequence, values: dict[str, Any], names: set[str], like: Program) -> Program | None:
+def extract_part(
+    graph: Graph, inputs: Sequence, values: dict[str, Any], names: set[str], like: FailingProgram
+) -> FailingProgram | None:
     """The nodes of these names as a program of its own, like another in the rest: what they read from outside are its inputs."""
     chosen = [n for n in graph.calls if n.name in names]
     given = {n.name: x for n, x in zip(graph.inputs, inputs)}
@@ -95,7 +97,7 @@ def part(graph: Graph, inputs: Sequence, values: dict[str, Any], names: set[str]
     if not results or any(isinstance(x, (tuple, list)) for x in arguments):
         return None
 
-    recorder = repro.Numbering(Graph(ShapeEnv()))
+    recorder = repro.DrawNumbering(Graph(ShapeEnv()))
 
     def function(*tensors: Tensor) -> tuple:
         return run(chosen, results, dict(zip(outside, tensors)), graph, recorder)
@@ -113,7 +115,7 @@ def is_result(node: Node, names: set[str]) -> bool:
 
 
 def run(
-    chosen: Sequence[Node], results: Sequence[Node], known: dict[Node, Any], graph: Graph, recorder: repro.Numbering
+    chosen: Sequence[Node], results: Sequence[Node], known: dict[Node, Any], graph: Graph, recorder: repro.DrawNumbering
 ) -> tuple:
     """The nodes' values, from those of what they read."""
     player = Interpreter(graph)
@@ -127,7 +129,7 @@ def run(
     return tuple(player.values[n] for n in results)
 
 
-def call(player: Interpreter, node: Node, recorder: repro.Numbering) -> Any:
+def call(player: Interpreter, node: Node, recorder: repro.DrawNumbering) -> Any:
     """One node under the recorder, which keeps its name and the user's line; draws are numbered anew."""
     args = player.fetch(node.args)
     if node.is_getitem:
@@ -139,7 +141,7 @@ def call(player: Interpreter, node: Node, recorder: repro.Numbering) -> Any:
 # -- taking away -------------------------------------------------------------------------------------------------------
 
 
-def reduced(program: Program, problem: str) -> Program:
+def reduce_program(program: FailingProgram, problem: str) -> FailingProgram:
     """Take away parts as long as the fault stays: other values, or an error."""
     tried, progress = set(), True
     while progress and len(tried) < TRIES:
@@ -159,35 +161,35 @@ def same_kind(problem: str, other: str | None) -> bool:
     return bool(other) and problem.startswith(repro.RAISES) == other.startswith(repro.RAISES)
 
 
-def candidates(program: Program) -> Iterator[Program]:
+def candidates(program: FailingProgram) -> Iterator[FailingProgram]:
     """Programs with an output or a node less."""
     outputs = list(program.graph.output.args[0])
     for k in range(len(outputs) if len(outputs) > 1 else 0):
         rest = outputs[:k] + outputs[k + 1 :]
-        yield changed(program, lambda graph, table, rest=rest: graph.set_output(tuple(table[n] for n in rest)))
+        yield change_copy(program, lambda graph, table, rest=rest: graph.set_output(tuple(table[n] for n in rest)))
     yield from earlier(program, outputs)
     for node in program.graph.calls:
-        yield from passed_by(program, node)
+        yield from bypass_candidates(program, node)
     for node in program.graph.calls if not program.gradients else ():
         made = without(program, node.name)
         if made is not None:
             yield made
 
 
-def earlier(program: Program, outputs: list) -> Iterator[Program]:
+def earlier(program: FailingProgram, outputs: list) -> Iterator[FailingProgram]:
     """The last node goes: what it read is the output."""
     if len(outputs) > 1:
         return
     for read in outputs[0].inputs:
         if read.op == "call_function" and isinstance(read.value, Tensor):
-            yield changed(program, lambda graph, table, read=read: graph.set_output((table[read],)))
+            yield change_copy(program, lambda graph, table, read=read: graph.set_output((table[read],)))
 
 
-def passed_by(program: Program, node: Node) -> Iterator[Program]:
+def bypass_candidates(program: FailingProgram, node: Node) -> Iterator[FailingProgram]:
     """Who reads a node reads what it reads, where that has the same geometry."""
     for read in node.inputs if isinstance(node.value, Tensor) else ():
         if isinstance(read.value, Tensor) and described(read.value) == described(node.value) and read.op != "get_attr":
-            yield changed(program, lambda graph, table, read=read: bypass(graph, table[node], table[read]))
+            yield change_copy(program, lambda graph, table, read=read: bypass(graph, table[node], table[read]))
 
 
 def described(value: Tensor) -> tuple:
@@ -199,14 +201,14 @@ def bypass(graph: Graph, node: Node, read: Node) -> None:
     graph.erase(node)
 
 
-def changed(program: Program, change: Callable) -> Program:
+def change_copy(program: FailingProgram, change: Callable) -> FailingProgram:
     """A copy of the program after a change, without what nothing needs any more."""
     graph, table = program.graph.copy()
     change(graph, table)
     return tidied(replace(program, graph=graph))
 
 
-def tidied(program: Program) -> Program:
+def tidied(program: FailingProgram) -> FailingProgram:
     passes.remove_dead(program.graph)
     kept = [
         (n, x) for n, x in zip(program.graph.inputs, program.inputs) if n.users or not isinstance(x, Tensor) or program.dynamic
@@ -217,7 +219,7 @@ def tidied(program: Program) -> Program:
     return replace(program, inputs=tuple(x for _, x in kept))
 
 
-def without(program: Program, name: str) -> Program | None:
+def without(program: FailingProgram, name: str) -> FailingProgram | None:
     """The node's right value as an input in its place."""
     graph, _ = program.graph.copy()
     node = graph.find(name)
@@ -234,7 +236,7 @@ def without(program: Program, name: str) -> Program | None:
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
-def text_of(program: Program, about: Sequence[str]) -> str:
+def text_of(program: FailingProgram, about: Sequence[str]) -> str:
     """A file that fails alone, with drawn inputs where they show the fault too."""
     drawn = replace(program, inputs=tuple(repro.drawn_inputs(program.inputs)))
     plain = bool(drawn.fault())

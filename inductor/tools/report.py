@@ -17,21 +17,32 @@ from ...capture.shapes import expr as E
 from ...capture.shapes.expr import Expr, ExprLike
 from ...capture.graph.graph import Graph, Node
 from ...runtime import compile_log
-from ...runtime.kernel_calls import TRANSPOSED, Job
+from ...runtime.kernel_calls import TRANSPOSED, RuntimeCall
 from ...runtime.config import config
 from ...runtime.errors import FlambeauError
 from ...capture.report import data, timeline
 from .. import driver, targets
-from ..given_outputs import around_outputs, divided
+from ..given_outputs import assemble_outputs, split_outputs
 from ..graph import dump
 from ..pass_manager import Facts, Target
-from ..runtime.runtime_wrapper import Around, CompiledGraph, Executable, Function
+from ..runtime.runtime_wrapper import OutputAssembler, CompiledGraph, Executable, FunctionExecutable
 from ..loops.body import Buffer
 from ..cpp.codegen import Writer
-from ..cpp.launch import Compiled
+from ..cpp.launch import CppExecutable
 from ..cpp.kernel_writer import headline
-from ..loops.ir import ExternCall, GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, outer_axes, reads, steps, writes
-from .kernel_timing import Trial
+from ..loops.ir import (
+    ExternCall,
+    GemmKernel,
+    Kernel,
+    LoopKernel,
+    Program,
+    ScatterKernel,
+    outer_axes,
+    buffers_read,
+    steps,
+    buffers_written,
+)
+from .kernel_timing import KernelTimer
 from ..source_text import shape_text
 
 KINDS = {LoopKernel: "loops", ScatterKernel: "scatter"}
@@ -54,10 +65,10 @@ class Sketch:
         return int(e.evaluate(self.hints)) if isinstance(e, Expr) else int(e)
 
     def bytes_of(self, buffer: Buffer) -> int:
-        return self.number(moved(buffer))
+        return self.number(buffer_bytes(buffer))
 
 
-def moved(buffer: Buffer) -> ExprLike:
+def buffer_bytes(buffer: Buffer) -> ExprLike:
     return buffer.extent() * buffer.dtype.itemsize
 
 
@@ -95,8 +106,8 @@ def describe(graph: Graph, compiled: Any, language: Language = CPP) -> tuple[lis
     programs = [program_of(sketch, graph, again) for sketch in sketches]
     if language.untimed:
         return programs, record.texts, language.untimed
-    trial = Trial(compiled)
-    notes = [time(program, sketch, run, trial) for program, sketch, run in zip(programs, sketches, runs_of(compiled))]
+    trial = KernelTimer(compiled)
+    notes = [measure_times(program, sketch, run, trial) for program, sketch, run in zip(programs, sketches, runs_of(compiled))]
     return programs, record.texts, " ".join(dict.fromkeys(filter(None, notes)))
 
 
@@ -107,33 +118,33 @@ def passes(graph: Graph, language: Language) -> tuple[list[Sketch], CompiledGrap
 
     def emit(final: Graph, facts: Facts) -> Executable:
         results = frozenset(n for n in final.output.args[0][:inner] if isinstance(n, Node))
-        positions = frozenset(k for k, n in enumerate(divided(final)[1]) if n in results)
+        positions = frozenset(k for k, n in enumerate(split_outputs(final)[1]) if n in results)
 
         def build(computed: Graph, writes: tuple) -> Executable:
             inner_facts = replace(facts, target=language.target, writes=writes)
             program = driver.loop_program(computed, inner_facts)
             printed, called = language.draft(program, inner_facts)
             found.append(Sketch(facts.name, computed, program, printed, called, hints, positions))
-            return Function(lambda *_: [])
+            return FunctionExecutable(lambda *_: [])
 
-        return around_outputs(final, build, facts.writes)
+        return assemble_outputs(final, build, facts.writes)
 
     target = replace(language.target, emit=emit, phases=())
     with graph.env.sealed() if graph.env is not None else contextlib.nullcontext():
-        functional, constants = driver.functional_of(graph)
+        functional, constants = driver.functionalize_graph(graph)
         inner = len(functional.graph.output.args[0])
         values = [*(n.value for n in graph.inputs), *constants]  # the captured ones know which gradients are wanted
         return found, driver.assemble(functional, values, constants, target)
 
 
-def runs_of(compiled: Any) -> list[Compiled | None]:
+def runs_of(compiled: Any) -> list[CppExecutable | None]:
     """The code that calls run, in the order of the programs: forward, backward."""
     if not isinstance(compiled, CompiledGraph):
         return [None, None]
     training = compiled.training
     found = [compiled.forward] + ([training.made[training.all_reached][1]] if training is not None else [])
-    found = [run.run if isinstance(run, Around) else run for run in found]
-    return [run if isinstance(run, Compiled) else None for run in found if run is not None]
+    found = [run.run if isinstance(run, OutputAssembler) else run for run in found]
+    return [run if isinstance(run, CppExecutable) else None for run in found if run is not None]
 
 
 # -- kernels
@@ -178,13 +189,13 @@ class Kernels:
         return data.Kernel(
             kernel.name,
             kind_of(kernel),
-            told(kernel),
+            kernel_description(kernel),
             nodes,
             inlined,
             sorted({n.stack[-1][:2] for n in origins if n.stack}),
             list(kernel.notes),
-            list(map(text, reads(kernel))),
-            list(map(text, writes(kernel))),
+            list(map(text, buffers_read(kernel))),
+            list(map(text, buffers_written(kernel))),
             number(cost.moved),
             None if cost.work is None else number(cost.work),
             cost,
@@ -216,7 +227,7 @@ def kind_of(kernel: Kernel) -> str:
     return KINDS[type(kernel)]
 
 
-def told(kernel: Kernel) -> str:
+def kernel_description(kernel: Kernel) -> str:
     if isinstance(kernel, ExternCall):
         return f"{kernel.op.name}: " + ("a call back into eager" if kernel.calls is None else "a kernel of the runtime")
     if isinstance(kernel, LoopKernel) and not kernel.outer:
@@ -230,13 +241,13 @@ def told(kernel: Kernel) -> str:
 
 def cost_of(kernel: Kernel) -> data.Cost:
     """In the sizes of the graph, which the loops' ranges are written in."""
-    return data.Cost(work_of(kernel), E.plain(sum(map(moved, (*reads(kernel), *writes(kernel))))))
+    return data.Cost(work_of(kernel), E.int_if_const(sum(map(buffer_bytes, (*buffers_read(kernel), *buffers_written(kernel))))))
 
 
 def work_of(kernel: Kernel) -> ExprLike | None:
     """Operations on numbers, each primitive counted as one; None where only the runtime's kernel knows."""
     if isinstance(kernel, ExternCall):
-        return called(kernel)
+        return runtime_work(kernel)
     outer = list(outer_axes(kernel))
     total: ExprLike = 0
     if isinstance(kernel, GemmKernel):
@@ -246,7 +257,7 @@ def work_of(kernel: Kernel) -> ExprLike | None:
         axes = {axis.name: axis.extent for axis in (*outer, *step.axes)}
         own = () if isinstance(kernel, GemmKernel) else step.axes
         total += operations(step, axes, frozenset(axes) - {axis.name for axis in own})
-    return E.plain(total)
+    return E.int_if_const(total)
 
 
 def operations(step: Any, axes: dict[str, ExprLike], given: frozenset[str]) -> ExprLike:
@@ -281,16 +292,16 @@ def names_in(value: Any, named: dict[str, frozenset]) -> frozenset:
     return names.union(*(named[name] for name in names if name in named))
 
 
-def called(kernel: ExternCall) -> ExprLike | None:
+def runtime_work(kernel: ExternCall) -> ExprLike | None:
     """The work of the runtime's kernels, where they say it."""
-    works = [work(call) for call in kernel.calls or ()]
+    works = [call_work(call) for call in kernel.calls or ()]
     told = [each for each in works if each is not None]
-    return E.plain(sum(told)) if works and len(told) == len(works) else None
+    return E.int_if_const(sum(told)) if works and len(told) == len(works) else None
 
 
-def work(call: Any) -> ExprLike | None:
+def call_work(call: Any) -> ExprLike | None:
     """A convolution multiplies every window with the weights of its channel; a job has products or says nothing."""
-    if isinstance(call, Job):
+    if isinstance(call, RuntimeCall):
         return call.flops
     over = call.x if call.form == TRANSPOSED else call.out
     return E.floordiv(2 * math.prod(over.shape) * math.prod(call.weight.shape), call.weight.shape[0])
@@ -304,7 +315,7 @@ def blocks(sketch: Sketch, compiled: CompiledGraph) -> Iterator[data.Block]:
     program, last = sketch.program, len(sketch.program.kernels) - 1
     life: dict[str, tuple[int, int]] = {}
     for at, kernel in enumerate(program.kernels):
-        for buffer in (*reads(kernel), *writes(kernel)):
+        for buffer in (*buffers_read(kernel), *buffers_written(kernel)):
             life[buffer.name] = life.get(buffer.name, (at, at))[0], at
     backward, kept = sketch.name != "forward", saved_names(compiled)
     results = {b.name for k, b in enumerate(program.outputs) if isinstance(b, Buffer) and k in sketch.results}
@@ -338,7 +349,7 @@ def block(sketch: Sketch, buffer: Buffer, kind: str, start: int, end: int, place
 # -- time
 
 
-def time(program: data.Program, sketch: Sketch, run: Compiled | None, trial: Trial) -> str:
+def measure_times(program: data.Program, sketch: Sketch, run: CppExecutable | None, trial: KernelTimer) -> str:
     """Fill in calls and seconds; says what could not be measured."""
     if run is None:
         return f"{program.name} does not run as C++ on this machine, so there are no times."

@@ -24,28 +24,28 @@ from ...runtime.config import config
 from .. import driver, targets
 from ..graph.decompose import decompose
 from ..runtime.compare_stages import compare, observe, own_copy_of
-from ..graph.retrace import Recorder, fresh_fake
+from ..graph.retrace import Retracer, fresh_fake
 from ..graph.verify import differs
 
 SEED, BASE = 1234, 0  # what a program that draws draws with
 WIDTH = 110
 
 
-class Numbering(Recorder):
+class DrawNumbering(Retracer):
     """Numbers the random draws in the order of the calls; `stack`: the user's frames of what is called next."""
 
     stack: tuple = ()
 
-    def record(self, op: Op, nodes: tuple, result: Any) -> None:
+    def add_node(self, op: Op, nodes: tuple, result: Any) -> None:
         drawn = op.draws is not None and op.draws(*nodes)
         self.marks = dict(stack=self.stack, draw=self.graph.draws if drawn else None)
         self.graph.draws += drawn
-        super().record(op, nodes, result)
+        super().add_node(op, nodes, result)
 
 
-def graph_of(function: Callable, inputs: Sequence, dynamic: bool = False, recorder: Numbering | None = None) -> Graph:
+def graph_of(function: Callable, inputs: Sequence, dynamic: bool = False, recorder: DrawNumbering | None = None) -> Graph:
     """The graph of what a function does with tensors of this geometry; with `dynamic`, their sizes are symbols."""
-    recorder = recorder or Numbering(Graph(ShapeEnv()))
+    recorder = recorder or DrawNumbering(Graph(ShapeEnv()))
     env = recorder.graph.env if dynamic else None
     fakes = [fresh_fake(x) if env is None else symbolic(env, x, f"a{k}") for k, x in enumerate(inputs)]
     for k, fake in enumerate(fakes):
@@ -76,7 +76,7 @@ def difference(graph: Graph, inputs: Sequence, loops: bool = False) -> str | Non
     with recording(False):
         expected = Interpreter(graph).run(*map(own_copy_of, inputs), seed=SEED, base=BASE)
         try:
-            run, given = driver.executable(decompose(graph), target), [own_copy_of(x) for x in inputs]
+            run, given = driver.compile_alone(decompose(graph), target), [own_copy_of(x) for x in inputs]
             dirty(flat(expected))
             actual = run(given, SEED, BASE)
         except Exception as error:

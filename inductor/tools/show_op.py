@@ -17,8 +17,8 @@ from ..schedule.scheduler import schedule
 def code_of(op: Op, args: tuple) -> dict[str, str]:
     """{"loop": text, "C++": text}; where a stage refuses the op, its reason in place of the text."""
     tensors: list[Tensor] = []
-    places = map_args(tuple(args), lambda v: _Place(tensors, v) if isinstance(v, Tensor) else v)
-    function = lambda *given: op(*map_args(places, lambda v: given[v.number] if isinstance(v, _Place) else v))
+    places = map_args(tuple(args), lambda v: _TensorArgument(tensors, v) if isinstance(v, Tensor) else v)
+    function = lambda *given: op(*map_args(places, lambda v: given[v.number] if isinstance(v, _TensorArgument) else v))
     try:
         program = plan(schedule(lower(decompose(graph_of(function, tensors)), op.name)))
         return {"loop": program.text().rstrip(), "C++": generate(program).text.rstrip()}
@@ -26,7 +26,7 @@ def code_of(op: Op, args: tuple) -> dict[str, str]:
         return {"loop": str(reason)}
 
 
-class _Place:
+class _TensorArgument:
     """Stands for a tensor among the arguments."""
 
     def __init__(self, tensors: list, tensor: Tensor):

@@ -19,7 +19,7 @@ from ...runtime import artifact_store, counters
 from ...runtime.errors import BackendError
 from ..loops.ir import Program
 from . import triton_api
-from .codegen import Generated, generate
+from .codegen import TritonSource, generate
 from .helpers import needed
 from .triton_text import held_type
 
@@ -30,7 +30,7 @@ UNALIGNED = "unaligned"  # the value of an array that does not begin at a multip
 
 
 @dataclass(frozen=True)
-class Given:
+class LaunchArgument:
     """An argument of a launch: its type in a signature, and for arrays the name, for numbers the value."""
 
     kind: str
@@ -39,12 +39,12 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Launched:
+class KernelLaunch:
     """One launch: the kernel, grid, arguments by parameter, block sizes, and options of the compiler."""
 
     kernel: str
     grid: tuple[int, ...]
-    arguments: tuple[tuple[str, Given], ...]
+    arguments: tuple[tuple[str, LaunchArgument], ...]
     constants: tuple[tuple[str, Any], ...]
     options: tuple[tuple[str, int], ...]
     number: int = 0  # its place among all launches of `run`
@@ -54,7 +54,7 @@ class Launched:
 class Binary:
     """A compiled kernel: `facts` has name, shared bytes, warps, scratch sizes; `ptx` is for readers."""
 
-    launched: Launched
+    launched: KernelLaunch
     cubin: bytes
     ptx: str
     facts: dict
@@ -65,30 +65,34 @@ def row(name: str) -> str:
     return f"row {name}"
 
 
-class Recorder:
+class LaunchRecorder:
     """`t` and `launch` for a file's `run`: notes launches instead of making them. `configs`: other blocks, by a launch's number;
     `unaligned`: arrays that do not begin at a multiple of 16 bytes."""
 
     def __init__(
-        self, generated: Generated, program: Program, configs: Mapping[int, dict] | None = None, unaligned: Collection[str] = ()
+        self,
+        generated: TritonSource,
+        program: Program,
+        configs: Mapping[int, dict] | None = None,
+        unaligned: Collection[str] = (),
     ):
         self.types = {generated.names[b.name]: (b.name, held_type(b.dtype)) for b in program.buffers}
         self.types |= {name: (row(name), held_type(dtype)) for name, (dtype, _) in generated.rows.items()}
         self.floats = {s.name for s in program.floats}
-        self.launches: list[Launched] = []
+        self.launches: list[KernelLaunch] = []
         self.configs, self.unaligned = configs or {}, unaligned
 
-    def __getattr__(self, name: str) -> Given:
+    def __getattr__(self, name: str) -> LaunchArgument:
         if name in self.types:
             buffer, element = self.types[name]
-            return Given(f"*{element}", buffer, UNALIGNED if buffer in self.unaligned else None)
+            return LaunchArgument(f"*{element}", buffer, UNALIGNED if buffer in self.unaligned else None)
         if name in ("seed", "base"):
-            return Given("i64", name)
+            return LaunchArgument("i64", name)
         if name in self.floats:
-            return Given("fp64", name)
+            return LaunchArgument("fp64", name)
         raise AttributeError(name)
 
-    error = Given("*i32", "error")
+    error = LaunchArgument("*i32", "error")
 
     def eager(self, number: int) -> None:
         """A call between launches is none of them."""
@@ -97,23 +101,26 @@ class Recorder:
         names = list(kernel.arg_names)
         name = getattr(kernel, "__name__", None) or kernel.fn.__name__
         blocks |= self.configs.get(len(self.launches), {})
-        given = [a if isinstance(a, Given) else Given("i32" if -(2**31) <= a < 2**31 else "i64", value=a) for a in arguments]
+        given = [
+            a if isinstance(a, LaunchArgument) else LaunchArgument("i32" if -(2**31) <= a < 2**31 else "i64", value=a)
+            for a in arguments
+        ]
         options = tuple((k, v) for k, v in blocks.items() if k not in names)
         constants = tuple((k, v) for k, v in blocks.items() if k in names)
         arguments = tuple(zip(names, given))
-        self.launches.append(Launched(name, tuple(grid(blocks)), arguments, constants, options, len(self.launches)))
+        self.launches.append(KernelLaunch(name, tuple(grid(blocks)), arguments, constants, options, len(self.launches)))
 
 
 def launches(
     program: Program,
-    generated: Generated,
+    generated: TritonSource,
     namespace: dict,
     sizes: Mapping[str, int],
     configs: Mapping[int, dict] | None = None,
     unaligned: Collection[str] = (),
-) -> list[Launched]:
+) -> list[KernelLaunch]:
     """What `run` launches at some sizes."""
-    recorder = Recorder(generated, program, configs, unaligned)
+    recorder = LaunchRecorder(generated, program, configs, unaligned)
     namespace["run"](recorder.launch, recorder, **sizes)
     return [launched for launched in recorder.launches if all(n > 0 for n in launched.grid)]
 
@@ -129,14 +136,14 @@ def compile_program(
     program: Program,
     capability: int = 90,
     sizes: Mapping[str, int] | None = None,
-    generated: Generated | None = None,
+    generated: TritonSource | None = None,
     most_shared: int | None = None,
     configs: Mapping[int, dict] | None = None,
     unaligned: Collection[str] = (),
 ) -> list[Binary]:
     """All kernels of a program for one kind of chip. What an earlier process compiled is found without importing triton. A kernel
     that asks for more than `most_shared` bytes of shared memory is compiled again with smaller blocks. `configs`: blocks of
-    some launches, by number, that are not those of the file; `unaligned`: as of `Recorder`."""
+    some launches, by number, that are not those of the file; `unaligned`: as of `LaunchRecorder`."""
     generated = generated or generate(program)
     sizes = hints(program) if sizes is None else dict(sizes)
     most_shared = most_shared or SHARED[capability]
@@ -151,12 +158,14 @@ def compile_program(
         sorted(unaligned),
     ]
     whole = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-    return kept_list(whole) or made_list(program, generated, capability, sizes, whole, most_shared, configs or {}, unaligned)
+    return load_launches(whole) or build_launches(
+        program, generated, capability, sizes, whole, most_shared, configs or {}, unaligned
+    )
 
 
-def made_list(
+def build_launches(
     program: Program,
-    generated: Generated,
+    generated: TritonSource,
     capability: int,
     sizes: Mapping[str, int],
     whole: str,
@@ -181,13 +190,13 @@ def made_list(
     return [Binary(launched, made[key].cubin, made[key].ptx, made[key].facts) for launched, key in listed]
 
 
-def binaries(wanted: Mapping[str, Launched], namespace: dict, capability: int) -> dict[str, Binary]:
+def binaries(wanted: Mapping[str, KernelLaunch], namespace: dict, capability: int) -> dict[str, Binary]:
     """Kernels by key, from the store or compiled, one after the other: CPython 3.11's `ast.parse`, which triton calls, fails in
     several threads at once."""
     return {key: binary(key, namespace, launched, capability) for key, launched in wanted.items()}
 
 
-def next_config(launched: Launched, shared: int, most: int) -> dict:
+def next_config(launched: KernelLaunch, shared: int, most: int) -> dict:
     """Fewer stages, then half of the largest block."""
     config = dict(launched.options) | {k: v for k, v in launched.constants if k in SHRINKS}
     if config.get("num_stages", 1) > 1:
@@ -202,22 +211,22 @@ def next_config(launched: Launched, shared: int, most: int) -> dict:
     return config | {largest: blocks[largest] // 2}
 
 
-def kept_list(whole: str) -> list[Binary] | None:
+def load_launches(whole: str) -> list[Binary] | None:
     """The launches and binaries of a whole program from the store, or None where something is not there."""
     data = artifact_store.read(whole, ".launches")
     found: list[Binary] = []
     made: dict[str, Binary] = {}
     for kernel, grid, arguments, constants, options, number, key in json.loads(data) if data is not None else ():
-        launched = Launched(
+        launched = KernelLaunch(
             kernel,
             tuple(grid),
-            tuple((name, Given(*given)) for name, given in arguments),
+            tuple((name, LaunchArgument(*given)) for name, given in arguments),
             tuple(map(tuple, constants)),
             tuple(map(tuple, options)),
             number,
         )
         if key not in made:
-            one = stored(key, launched)
+            one = load_binary(key, launched)
             if one is None:
                 return None
             made[key] = one
@@ -228,7 +237,7 @@ def kept_list(whole: str) -> list[Binary] | None:
 # -- one kernel
 
 
-def signature(launched: Launched) -> tuple[tuple[str, str, bool], ...]:
+def signature(launched: KernelLaunch) -> tuple[tuple[str, str, bool], ...]:
     """(parameter, type, divisible by 16) of what is no constant. Arrays begin at multiples of 16 bytes, unless they say so."""
     whole = lambda g: g.kind in ("i32", "i64") and g.value is not None and g.value % 16 == 0
     return tuple((name, g.kind, g.value != UNALIGNED if g.kind[0] == "*" else whole(g)) for name, g in launched.arguments)
@@ -245,7 +254,7 @@ def version() -> str:
         raise BackendError("the Triton backend needs the package triton", "pip install 'triton>=3.6'") from error
 
 
-def key_of(text: str, launched: Launched, capability: int) -> str:
+def key_of(text: str, launched: KernelLaunch, capability: int) -> str:
     """The name of a kernel's files in the store."""
     identity = [
         version(),
@@ -258,7 +267,7 @@ def key_of(text: str, launched: Launched, capability: int) -> str:
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
-def stored(key: str, launched: Launched) -> Binary | None:
+def load_binary(key: str, launched: KernelLaunch) -> Binary | None:
     kept, facts = artifact_store.read(key, ".cubin"), artifact_store.read(key, ".json")
     if kept is None or facts is None:
         return None
@@ -266,9 +275,9 @@ def stored(key: str, launched: Launched) -> Binary | None:
     return Binary(launched, kept, (artifact_store.read(key, ".ptx") or b"").decode(), json.loads(facts))
 
 
-def binary(key: str, namespace: dict, launched: Launched, capability: int) -> Binary:
+def binary(key: str, namespace: dict, launched: KernelLaunch, capability: int) -> Binary:
     """From the store, or compiled."""
-    kept = stored(key, launched)
+    kept = load_binary(key, launched)
     if kept is not None:
         return kept
     made = compiled(namespace, launched, capability)
@@ -296,7 +305,7 @@ KEPT = (
 )
 
 
-def compiled(namespace: dict, launched: Launched, capability: int) -> Binary:
+def compiled(namespace: dict, launched: KernelLaunch, capability: int) -> Binary:
     compiler = importlib.import_module("triton.compiler")
     backends = importlib.import_module("triton.backends.compiler")
     function = namespace[launched.kernel]

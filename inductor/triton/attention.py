@@ -1,6 +1,6 @@
 """Attention without its weights in memory, forward and backward: a block of queries walks all keys, or keys all queries.
 
-In: the runtime's call as data (`runtime/attention.py`). Out: `Written`, one kernel forward, two backward. Forward keeps for
+In: the runtime's call as data (`runtime/attention.py`). Out: `TritonKernel`, one kernel forward, two backward. Forward keeps for
 every query the largest score, the sum of exponentials and the weighted values so far; they are scaled anew when a larger score
 comes. Backward computes the weights again from the log-sum-exp: one kernel for queries, which leaves the sums that the other,
 for keys and values, needs. Exponentials are powers of two: log2(e) is in the scale.
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds
-from ...capture.shapes.expr import ExprLike, plain, product
+from ...capture.shapes.expr import ExprLike, int_if_const, product
 from ...eager import dtypes
-from ...runtime.kernel_calls import Job
+from ...runtime.kernel_calls import RuntimeCall
 from ..loops.body import Buffer
 from ..loops.ir import Axis, ExternCall, View, step_bounds
 from . import configs
@@ -25,7 +25,7 @@ from .products import SMALLEST, precision
 from .row_kernels import power_of_two
 from .triton_text import HALVES, expression, factor, register_type
 from .tiles import Tile, decode
-from .block_values import Argument, KernelWriter, Written
+from .block_values import Argument, KernelWriter, TritonKernel
 
 NAMES = ("attention_forward", "attention_backward")
 NO_MASK, BOOL_MASK = 0, 1
@@ -47,20 +47,20 @@ BLOCKS = {
 
 def has_template(call: Any) -> bool:
     """Rows of a known length that a block can hold."""
-    if not isinstance(call, Job) or call.name not in NAMES:
+    if not isinstance(call, RuntimeCall) or call.name not in NAMES:
         return False
     depths = call.numbers[3:5]
     most = BLOCKS[operands(call)[0].dtype.itemsize][-1][0]
     return all(isinstance(n, int) and 0 < n <= most for n in depths)
 
 
-def operands(call: Job) -> tuple:
+def operands(call: RuntimeCall) -> tuple:
     """The regions of q, k, v, the mask and what dropout keeps."""
     first = 2 if call.name == "attention_forward" else 3
     return call.arrays[first : first + 5]
 
 
-def mask_place(call: Job) -> int:
+def mask_place(call: RuntimeCall) -> int:
     """Where the mask of dropout stands among a call's arrays."""
     return 6 if call.name == "attention_forward" else 7
 
@@ -83,8 +83,8 @@ class Shape:
     kind: int
 
 
-def shape_of(call: Job) -> Shape:
-    numbers = [plain(n) for n in call.numbers]
+def shape_of(call: RuntimeCall) -> Shape:
+    numbers = [int_if_const(n) for n in call.numbers]
     heads, length, width, depth, deep, causal = numbers[:6]
     q, k, v, g = (tuple(numbers[at : at + 3]) for at in (8, 11, 14, 17))
     mask, kind = tuple(numbers[20:24]), numbers[24]
@@ -99,14 +99,14 @@ class AttentionWriter(KernelWriter):
     def __init__(self, program: Any, kernel: ExternCall):
         super().__init__(program, kernel)
         self.names.used |= LOCAL
-        self.call: Job = kernel.call
+        self.call: RuntimeCall = kernel.call
         self.shape = shape_of(self.call)
         self.q, self.k, self.v, self.mask, self.keep = operands(self.call)
         self.dtype = self.q.dtype
         self.compute = self.dtype if self.dtype is dtypes.float64 else dtypes.float32
         self.register = register_type(self.compute)
         self.blocks = self.sizes_of_blocks()
-        self.items = plain(product(self.q.sizes[:-2]))
+        self.items = int_if_const(product(self.q.sizes[:-2]))
 
     def axes(self) -> list:
         return []
@@ -285,15 +285,15 @@ class AttentionWriter(KernelWriter):
         mask = "" if self.whole(extent, block) else f", {rows} < {self.text(extent)}"
         return f"item * {factor(self.text(extent))} + {rows}", mask
 
-    def finished(self, extent: ExprLike, block: str) -> Written:
+    def finished(self, extent: ExprLike, block: str) -> TritonKernel:
         s = self.shape
         for e in (extent, self.items):
             self.sizes(e)
         tiles = f"cdiv({expression(extent, host=True)}, b['{block}'])"
         grid = f"({tiles} * {factor(expression(self.items, host=True))},)"
-        points = [plain(product((self.items, extent, max(s.depth, s.deep)))), s.width]
-        points += [plain(product((self.items, s.length, s.width)))] if self.keep is not None else []
-        return Written(
+        points = [int_if_const(product((self.items, extent, max(s.depth, s.deep)))), s.width]
+        points += [int_if_const(product((self.items, s.length, s.width)))] if self.keep is not None else []
+        return TritonKernel(
             self.kernel,
             self.kernel.name + self.SUFFIX,
             self.lines.lines,
@@ -310,7 +310,7 @@ class AttentionWriter(KernelWriter):
 
 
 class Forward(AttentionWriter):
-    def write(self) -> Written:
+    def write(self) -> TritonKernel:
         s, out = self.shape, self.lines
         result, lse = self.call.arrays[:2]
         self.begin(s.length, "BM", "rows", s.causal)
@@ -345,7 +345,7 @@ class Backward(AttentionWriter):
     def __init__(self, program: Any, kernel: ExternCall):
         super().__init__(program, kernel)
         self.g, self.lse = self.call.arrays[8:10]
-        self.sums = Buffer("sums", self.compute, (plain(self.items * self.shape.length),), (1,), 0, "temp")
+        self.sums = Buffer("sums", self.compute, (int_if_const(self.items * self.shape.length),), (1,), 0, "temp")
 
     def kept(self) -> str:
         """Memory for a sum a query, which one kernel writes and the other reads."""
@@ -373,7 +373,7 @@ class Queries(Backward):
 
     SUFFIX = "_queries"
 
-    def write(self) -> Written:
+    def write(self) -> TritonKernel:
         s, out = self.shape, self.lines
         self.begin(s.length, "BM", "rows", s.causal)
         self.starts(queries=(self.q, s.q), keys=(self.k, s.k), values=(self.v, s.v), given=(self.g, s.g))
@@ -405,7 +405,7 @@ class Keys(Backward):
 
     SUFFIX = "_keys"
 
-    def write(self) -> Written:
+    def write(self) -> TritonKernel:
         s, out = self.shape, self.lines
         self.begin(s.width, "BN", "columns", False)
         self.starts(queries=(self.q, s.q), keys=(self.k, s.k), values=(self.v, s.v), given=(self.g, s.g))
@@ -445,6 +445,6 @@ class Keys(Backward):
         out(f"made_keys = {self.dot(self.half('tl.trans(weights * (slopes - sum[:, None]))'), 'queries', 'made_keys')}")
 
 
-def write_attention(program: Any, kernel: ExternCall) -> list[Written]:
+def write_attention(program: Any, kernel: ExternCall) -> list[TritonKernel]:
     forward = kernel.call.name == "attention_forward"
     return [kind(program, kernel).write() for kind in ((Forward,) if forward else (Queries, Keys))]

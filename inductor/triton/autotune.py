@@ -1,8 +1,9 @@
 """Which blocks and warps a kernel gets, measured on the device: by CUDA events, in a program's own order, on memory of its own.
 
-In: a program at known sizes, a place, addresses of memory that may be written to. Out: `Tuned`: the changed blocks of launches by
-number, and what was tried. What was measured is kept twice: for the program, so that a second process measures nothing and does
-not import triton; and for each kernel under its text, the classes of its sizes and the device's name, for all that use it.
+In: a program at known sizes, a place, addresses of memory that may be written to. Out: `TuningResult`: the changed blocks of
+launches by number, and what was tried. What was measured is kept twice: for the program, so that a second process measures
+nothing and does not import triton; and for each kernel under its text, the classes of its sizes and the device's name, for all
+that use it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...runtime import artifact_store
 from ...runtime.errors import BackendError
 from ..loops.ir import Program
 from . import aot, launch, triton_api
-from .codegen import Generated
+from .codegen import TritonSource
 
 SUFFIX = ".tuned"
 WARM, ROUNDS = 2, 3  # calls before a time is taken; times taken, of which the least counts
@@ -42,7 +43,7 @@ class Trial:
 
 
 @dataclass
-class Tuned:
+class TuningResult:
     """configs: launch's number -> changes of its blocks; trials: of each kernel that has choices."""
 
     configs: dict[int, dict] = field(default_factory=dict)
@@ -52,7 +53,7 @@ class Tuned:
         return json.dumps([list(self.configs.items()), [vars(t) for t in self.trials]]).encode()
 
     @classmethod
-    def unpacked(cls, data: bytes) -> Tuned:
+    def unpacked(cls, data: bytes) -> TuningResult:
         configs, trials = json.loads(data)
         return cls({number: config for number, config in configs}, [Trial(**t) for t in trials])
 
@@ -61,18 +62,18 @@ def block_text(config: Mapping[str, Any]) -> str:
     return ", ".join(f"{k}={v}" for k, v in config.items()) or "as the rule says"
 
 
-def tuned(
+def tune_program(
     program: Program,
-    generated: Generated,
+    generated: TritonSource,
     place: Any,
     sizes: Mapping[str, int],
     memory: Callable,
     unaligned: Collection[str] = (),
-) -> Tuned:
+) -> TuningResult:
     """The choices for a program. `memory()` gives (addresses, scalars, what runs a kernel of the program eagerly), asked for
     where something is measured."""
     if not any(generated.choices):
-        return Tuned()
+        return TuningResult()
     identity = [
         aot.version(),
         place.driver.name,
@@ -86,7 +87,7 @@ def tuned(
     whole = digest(identity)
     data = artifact_store.read(whole, SUFFIX)
     if data is not None:
-        return Tuned.unpacked(data)
+        return TuningResult.unpacked(data)
     made = Tuner(program, generated, place, sizes, memory, unaligned).run()
     artifact_store.put(whole, SUFFIX, made.packed())
     return made
@@ -103,7 +104,7 @@ class Tuner:
     def __init__(
         self,
         program: Program,
-        generated: Generated,
+        generated: TritonSource,
         place: Any,
         sizes: Mapping[str, int],
         memory: Callable,
@@ -113,10 +114,10 @@ class Tuner:
         self.namespace = triton_api.load(generated.text, interpreted=False)
         self.addresses, self.scalars, self.eager = memory()
         self.stream = place.stream()
-        self.done = Tuned()
+        self.done = TuningResult()
         self.known: dict[str, Trial] = {}
 
-    def run(self) -> Tuned:
+    def run(self) -> TuningResult:
         pauses = list(self.generated.pauses)
         for launched in self.launches({}):
             while pauses and pauses[0][0] <= launched.number:
@@ -129,10 +130,10 @@ class Tuner:
             self.make(launched.number)
         return self.done
 
-    def launches(self, configs: Mapping[int, dict]) -> list[aot.Launched]:
+    def launches(self, configs: Mapping[int, dict]) -> list[aot.KernelLaunch]:
         return aot.launches(self.program, self.generated, self.namespace, self.sizes, configs, self.unaligned)
 
-    def at(self, number: int, config: Mapping[str, Any]) -> aot.Launched:
+    def at(self, number: int, config: Mapping[str, Any]) -> aot.KernelLaunch:
         return next(one for one in self.launches({number: dict(config)}) if one.number == number)
 
     def make(self, number: int) -> None:
@@ -143,15 +144,15 @@ class Tuner:
             if binary.facts["shared"] <= self.place.most_shared:
                 break
             config |= aot.next_config(binary.launched, binary.facts["shared"], self.place.most_shared)
-        launch.Prepared(self.place.driver, [binary])(self.addresses, self.stream, self.scalars)
+        launch.PreparedLaunches(self.place.driver, [binary])(self.addresses, self.stream, self.scalars)
 
-    def binary(self, launched: aot.Launched) -> aot.Binary:
+    def binary(self, launched: aot.KernelLaunch) -> aot.Binary:
         key = aot.key_of(self.generated.text, launched, self.place.chip)
         return aot.binary(key, self.namespace, launched, self.place.chip)
 
     # -- one kernel
 
-    def trial(self, launched: aot.Launched, choices: tuple[dict, ...]) -> Trial:
+    def trial(self, launched: aot.KernelLaunch, choices: tuple[dict, ...]) -> Trial:
         """From this program, from the store, or measured."""
         key = self.key(launched, choices)
         if key in self.known:
@@ -164,7 +165,7 @@ class Tuner:
         self.done.trials.append(found)
         return found
 
-    def key(self, launched: aot.Launched, choices: tuple[dict, ...]) -> str:
+    def key(self, launched: aot.KernelLaunch, choices: tuple[dict, ...]) -> str:
         text = aot.kernel_text(self.generated.text, launched.kernel)
         return digest(
             [
@@ -181,7 +182,7 @@ class Tuner:
             ]
         )
 
-    def measured(self, launched: aot.Launched, choices: tuple[dict, ...]) -> Trial:
+    def measured(self, launched: aot.KernelLaunch, choices: tuple[dict, ...]) -> Trial:
         tried = [self.attempt(launched.number, config) for config in ({}, *choices)]
         timed = [t for t in tried if "microseconds" in t]
         chosen = min(timed, key=lambda t: t["microseconds"])["config"] if timed else {}
@@ -200,11 +201,11 @@ class Tuner:
         if shared > most:
             return {"config": config, "skipped": f"needs {shared:,} bytes of shared memory, and this chip has {most:,}"}
         try:
-            return {"config": config, "microseconds": self.time(launch.Prepared(self.place.driver, [binary]))}
-        except launch.Refused as error:
+            return {"config": config, "microseconds": self.time(launch.PreparedLaunches(self.place.driver, [binary]))}
+        except launch.OutOfResources as error:
             return {"config": config, "skipped": str(error)}
 
-    def time(self, prepared: launch.Prepared) -> float:
+    def time(self, prepared: launch.PreparedLaunches) -> float:
         """The least of some times, each over launches enough for the clock."""
         timed = lambda repeats: prepared.timed(self.addresses, self.stream, self.scalars, repeats)
         first = timed(WARM)
@@ -212,6 +213,6 @@ class Tuner:
         return min(timed(repeats) for _ in range(ROUNDS))
 
 
-def classes(launched: aot.Launched) -> list:
+def classes(launched: aot.KernelLaunch) -> list:
     """The sizes that a launch is given, by powers of two; sizes that never change are in the kernel's text."""
     return [[name, g.value.bit_length()] for name, g in launched.arguments if isinstance(g.value, int)]

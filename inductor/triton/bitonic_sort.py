@@ -1,6 +1,6 @@
 """Sorted rows: one program sorts some rows in registers, by exchanging pairs at powers of two (bitonic).
 
-In: an `ExternCall` of sort or topk over rows of a known, moderate length. Out: `Written`, or None where it is no such thing.
+In: an `ExternCall` of sort or topk over rows of a known, moderate length. Out: `TritonKernel`, or None where it is no such thing.
 Values become whole numbers of one order, NaN the largest; positions go along and decide between equals: the order is stable.
 What is stored is loaded once more by position: every bit of a value stays.
 """
@@ -15,14 +15,14 @@ from ..loops.ir import Axis, ExternCall, View
 from .row_kernels import LoopWriter, power_of_two
 from .triton_text import register_type
 from .tiles import Dim, Tile
-from .block_values import Written
+from .block_values import TritonKernel
 
 LONGEST, LONGEST_WIDE = 256, 128  # longer rows compile for seconds (ten at 1024), and a library sorts them well
 ELEMENTS = 2048  # of the rows of one program
 WIDE = ("int64", "uint64", "float64")  # keys of 64 bits: positions go beside them, not in them
 
 
-def write_order(program: Any, kernel: ExternCall) -> list[Written] | None:
+def write_order(program: Any, kernel: ExternCall) -> list[TritonKernel] | None:
     if kernel.op.template != "order" or not kernel.args[0].sizes or kernel.args[0].dtype.name == "uint64":
         return None
     x, given = kernel.args[0], dict(zip(kernel.op.names, kernel.args))
@@ -48,7 +48,7 @@ class OrderWriter(LoopWriter):
     def axes(self) -> list[Axis]:
         return []
 
-    def write(self) -> Written:
+    def write(self) -> TritonKernel:
         x, out = self.kernel.args[0], self.lines
         length = x.sizes[self.dim]
         axes = [Axis(f"i{d}", n) for d, n in enumerate(x.sizes)]

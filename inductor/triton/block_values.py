@@ -15,12 +15,12 @@ from ...capture.shapes.expr import Expr, ExprLike
 from ...eager import dtypes
 from ...runtime.errors import InternalError
 from ..loops.body import Buffer, Value, reachable
-from ..loops.ir import Axis, Store, outer_axes, reads, steps, writes
+from ..loops.ir import Axis, Store, outer_axes, buffers_read, steps, buffers_written
 from ..source_text import shape_text
 from .helpers import library
 from .prims import PLAIN, apply, literal, typed
 from .triton_text import HALVES, TAKEN, Lines, Names, expression, factor, register_type, stored_type
-from .tiles import Made, Tile
+from .tiles import BlockValue, Tile
 
 COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne"}
 NOTHING: frozenset = frozenset()
@@ -35,7 +35,7 @@ class Argument:
 
 
 @dataclass
-class Written:
+class TritonKernel:
     """One kernel: its name-free text, its arguments in order, the grid over block sizes, and the block sizes."""
 
     kernel: Any
@@ -61,10 +61,10 @@ class KernelWriter:
         self.names.used |= self.symbols | {"seed", "base"} | {a.name for a in self.axes()}
         self.names.used |= {v.attrs.name for s in steps(kernel) for v in s.values() if v.op == "indirect"}
         self.arguments: dict[str, Argument] = {}
-        self.accs: dict[str, Made] = {}
+        self.accs: dict[str, BlockValue] = {}
         self.lines = Lines(1)
         self.tile = Tile(())
-        self.made: ChainMap[int, Made] = ChainMap()
+        self.made: ChainMap[int, BlockValue] = ChainMap()
         self.bounds = Bounds({})
         self.fallible = False
 
@@ -88,15 +88,15 @@ class KernelWriter:
         text = expression(self.sizes(e), self.bounds)
         return text
 
-    def scalar(self, value: Value) -> Made:
+    def scalar(self, value: Value) -> BlockValue:
         """A number that the call gives."""
         name = value.attrs
         kind = "size" if name in self.symbols else "float" if name in self.floats else "scalar"
         self.arguments.setdefault(name, Argument(kind, name))
         given = dtypes.float64 if kind == "float" else dtypes.int64
         if value.dtype is dtypes.bool:
-            return Made(f"(tl.cast({name}, {register_type(given)}) != 0)", NOTHING)
-        return Made(f"tl.cast({name}, {register_type(value.dtype)})", NOTHING)
+            return BlockValue(f"(tl.cast({name}, {register_type(given)}) != 0)", NOTHING)
+        return BlockValue(f"tl.cast({name}, {register_type(value.dtype)})", NOTHING)
 
     # -- dimensions and masks
 
@@ -143,25 +143,25 @@ class KernelWriter:
             found |= self.accs[value.attrs].dims
         return found
 
-    def get(self, value: Value) -> Made:
+    def get(self, value: Value) -> BlockValue:
         if value.op == "const":
-            return Made(typed(value.attrs, value.dtype), NOTHING)
+            return BlockValue(typed(value.attrs, value.dtype), NOTHING)
         if value.op == "index":
             dims = self.dims_of(value.attrs)
             text = self.text(value.attrs)
-            return Made(f"{factor(text)}.to(tl.int64)" if dims else f"tl.cast({text}, tl.int64)", dims)
+            return BlockValue(f"{factor(text)}.to(tl.int64)" if dims else f"tl.cast({text}, tl.int64)", dims)
         if value.op == "acc":
             if value.attrs not in self.accs:
                 raise InternalError(f"accumulator {value.attrs} of {self.kernel.name} is read before a step wrote it")
             return self.accs[value.attrs]
         return self.scalar(value) if value.op == "scalar" else self.made[value.id]
 
-    def bind(self, stem: str, text: str, dims: frozenset) -> Made:
+    def bind(self, stem: str, text: str, dims: frozenset) -> BlockValue:
         name = self.names.fresh(stem)
         self.lines(f"{name} = {text}")
-        return Made(name, dims)
+        return BlockValue(name, dims)
 
-    def print(self, value: Value) -> Made:
+    def print(self, value: Value) -> BlockValue:
         if value.op == "load":
             return self.load(value)
         if value.op == "indirect":
@@ -188,7 +188,7 @@ class KernelWriter:
 
     # -- memory
 
-    def load(self, value: Value) -> Made:
+    def load(self, value: Value) -> BlockValue:
         load = value.attrs
         offset = load.buffer.linear(load.index)
         dims = self.dims_of(offset) | self.always(load.buffer)
@@ -201,7 +201,7 @@ class KernelWriter:
             masks, other = [factor(given.text)], f", other={literal(load.other, load.buffer.dtype)}"
         return self.loaded(value, text, dims, masks, other)
 
-    def loaded(self, value: Value, offset: str, dims: frozenset, masks: list[str], other: str) -> Made:
+    def loaded(self, value: Value, offset: str, dims: frozenset, masks: list[str], other: str) -> BlockValue:
         buffer = value.attrs.buffer
         masks = [*self.tile.masks(dims), *masks]
         place = self.place(buffer, offset)
@@ -220,20 +220,20 @@ class KernelWriter:
         pointer = self.pointer(buffer)
         return pointer if offset == "0" else f"{pointer} + {factor(offset)}"
 
-    def indirect(self, value: Value) -> Made:
+    def indirect(self, value: Value) -> BlockValue:
         """A value as an index: out of range it fails the call, and reads nothing."""
         attrs, given = value.attrs, self.get(value.args[0])
         name = attrs.name
         self.tile.where[name] = given.dims
         if attrs.check is None:
             self.lines(f"{name} = {given.text}")
-            return Made(name, given.dims)
+            return BlockValue(name, given.dims)
         self.fallible = True
         self.arguments.setdefault("error", Argument("error", "error"))
         bad = self.bind("bad", f"({given.text} < 0) | ({given.text} >= {self.text(attrs.size)})", given.dims)
         self.lines(f"check(error, {' & '.join([bad.text, *self.tile.masks(given.dims)])}, {attrs.check})")
         self.lines(f"{name} = tl.where({bad.text}, 0, {given.text})")
-        return Made(name, given.dims)
+        return BlockValue(name, given.dims)
 
     def stored(self, store: Store) -> Value:
         """The value as memory rounds it: a rounding to a half just before is left to the store."""
@@ -285,8 +285,8 @@ def describe(kernel: Any) -> list[str]:
     lines = [f"{origin.node}" + (f"   {origin.line}" if origin.line else "") for origin in kernel.origins]
     lines += [f"why: {note}" for note in kernel.notes]
     shown = lambda found: ", ".join(f"{b.name} {shape_text(b.dtype, b.sizes)}" for b in found) or "nothing"
-    lines.append(f"reads {shown(reads(kernel))}; writes {shown(writes(kernel))}")
-    total = [b.numel() * b.dtype.itemsize for b in (*reads(kernel), *writes(kernel))]
+    lines.append(f"reads {shown(buffers_read(kernel))}; writes {shown(buffers_written(kernel))}")
+    total = [b.numel() * b.dtype.itemsize for b in (*buffers_read(kernel), *buffers_written(kernel))]
     if total and all(isinstance(t, int) for t in total):
         lines.append(f"{sum(total):,} bytes")
     return lines

@@ -1,6 +1,6 @@
 """A loop program as one file of Triton kernels that a person can run and edit.
 
-In: a scheduled program with its memory plan. Out: `Generated`: the text, and for each launch what its arguments are. The
+In: a scheduled program with its memory plan. Out: `TritonSource`: the text, and for each launch what its arguments are. The
 file holds the functions of `library.py` that it needs, the kernels, and `run`, which launches them in order; `run` is what
 everything that executes or compiles the file calls.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...capture.shapes.expr import ExprLike, plain, product, var
+from ...capture.shapes.expr import ExprLike, int_if_const, product, var
 from ..loops.ir import GemmKernel, Kernel, LoopKernel, Program, ScatterKernel
 from ..loops.lower import hint
 from . import fallbacks
@@ -25,13 +25,13 @@ from .row_kernels import write_loops
 from .scans import write_scan
 from .scatters import write_scatter
 from .triton_text import TAKEN, Lines, Names, expression
-from .block_values import Argument, Written, describe
+from .block_values import Argument, TritonKernel, describe
 
 WIDE = 1 << 31
 
 
 @dataclass
-class Generated:
+class TritonSource:
     """text: the file; kernels: names in launch order; names: buffer -> attribute of `t`; rows: attribute -> (type, elements)
     of the memory for local rows; choices: of each launch, changes of its blocks that can be tried; pauses: (number of
     launches before it, which kernel of the program) for calls that eager runs."""
@@ -44,7 +44,7 @@ class Generated:
     pauses: list[tuple[int, int]] = field(default_factory=list)
 
 
-def generate(program: Program) -> Generated:
+def generate(program: Program) -> TritonSource:
     return Writer(program).generate()
 
 
@@ -64,7 +64,7 @@ class Writer:
         self.pauses: list[tuple[int, int]] = []
         self.rows: dict[str, tuple[Any, ExprLike]] = {}
 
-    def generate(self) -> Generated:
+    def generate(self) -> TritonSource:
         for number, kernel in enumerate(self.program.kernels):
             found = write(self.program, kernel)
             if found is None:
@@ -72,11 +72,11 @@ class Writer:
             for written in found or ():
                 self.launch(written)
         names = {b.name: self.memory(b.name, b.name) for b in self.program.buffers}
-        return Generated(self.file(), self.kernels, names, self.rows, self.choices, self.pauses)
+        return TritonSource(self.file(), self.kernels, names, self.rows, self.choices, self.pauses)
 
     # -- kernels
 
-    def launch(self, written: Written) -> None:
+    def launch(self, written: TritonKernel) -> None:
         """One line of `run`; a kernel with a text that was printed before is not printed again."""
         wide = self.is_wide(written)
         parameters = [
@@ -108,10 +108,10 @@ class Writer:
     def pause(self, number: int, kernel: Kernel) -> None:
         """A call that eager runs between launches."""
         self.pauses.append((len(self.kernels), number))
-        self.run(f"# {fallbacks.told(kernel)}")
+        self.run(f"# {fallbacks.fallback_note(kernel)}")
         self.run(f"t.eager({number})")
 
-    def argument(self, written: Written, name: str) -> str:
+    def argument(self, written: TritonKernel, name: str) -> str:
         argument: Argument = written.arguments[name]
         if argument.kind == "buffer":
             return f"t.{self.memory(argument.key.name, argument.key.name)}"
@@ -121,10 +121,10 @@ class Writer:
             return f"t.{made}"
         return "t.error" if argument.kind == "error" else f"t.{argument.key}" if argument.kind != "size" else argument.key
 
-    def is_wide(self, written: Written) -> str:
+    def is_wide(self, written: TritonKernel) -> str:
         """The type of positions: 32 bits where every array and the number of points allow it."""
         buffers = [a.key for a in written.arguments.values() if a.kind in ("buffer", "scratch")]
-        sizes = [plain(b.extent()) for b in buffers] + [plain(product(written.points[:1])), *written.points[1:]]
+        sizes = [int_if_const(b.extent()) for b in buffers] + [int_if_const(product(written.points[:1])), *written.points[1:]]
         known = [n for n in sizes if isinstance(n, int)]
         largest = max(known, default=0)
         if len(known) == len(sizes):
@@ -205,7 +205,7 @@ def block(value: Any) -> str:
     return f'"{value}"' if value in ("ieee", "tf32") else str(value)
 
 
-def write(program: Program, kernel: Any) -> list[Written] | None:
+def write(program: Program, kernel: Any) -> list[TritonKernel] | None:
     """The launches of a kernel; None: there is no text for it."""
     if isinstance(kernel, LoopKernel):
         return [write_loops(program, kernel)]

@@ -1,7 +1,7 @@
 """Block sizes and warps that a kernel may be given, beside those that rules give it.
 
-In: what a writer knows of its kernel. Out: the changes of `Written.blocks` worth a trial, at most `MOST`. A writer names only the
-sizes that its text takes in any value: rows of one block, and what a text relies on, stay.
+In: what a writer knows of its kernel. Out: the changes of `TritonKernel.blocks` worth a trial, at most `MOST`. A writer names
+only the sizes that its text takes in any value: rows of one block, and what a text relies on, stay.
 """
 
 from __future__ import annotations

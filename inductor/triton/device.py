@@ -1,9 +1,9 @@
 """A loop program on a GPU: memory for a call's results, addresses, and one launch of all kernels.
 
-In: a `Program`, and a `Place` (a GPU's driver, its stream, how tensors are made there). Out: `OnDevice`, called with inputs,
-seed and first random ordinal as every executable. Kernels are compiled at the first call of each set of sizes, for the place's
-chip; where one asks for more shared memory than the chip has, it is compiled again with smaller blocks. Checks that a kernel
-found failing are told at the end of the call.
+In: a `Program`, and a `GpuDevice` (a GPU's driver, its stream, how tensors are made there). Out: `DeviceGraph`, called with
+inputs, seed and first random ordinal as every executable. Kernels are compiled at the first call of each set of sizes, for the
+place's chip; where one asks for more shared memory than the chip has, it is compiled again with smaller blocks. Checks that a
+kernel found failing are told at the end of the call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...runtime import counters
 from ...runtime.errors import BackendError, CheckFailed, InternalError
 from ..loops.body import Buffer
 from ..loops.interpreter import argument, call_eagerly
-from ..loops.ir import Program, Symbol, View, writes
+from ..loops.ir import Program, Symbol, View, buffers_written
 from ..schedule.memory_planning import overwritten
 from . import aot, fallbacks
 from .codegen import generate
@@ -29,7 +29,7 @@ KEPT = 32  # sets of sizes whose launches are kept
 ALIGNED = 16  # bytes: kernels are told that arrays begin at a multiple, and load several elements at once
 
 
-class Place:
+class GpuDevice:
     """One GPU. `replay`: whether launches are recorded as CUDA graphs; `tunes`: whether blocks of kernels are measured."""
 
     tunes = False
@@ -44,7 +44,7 @@ class Place:
     def prepare(self, binaries: list) -> Callable:
         from . import launch
 
-        return (launch.Replayed if self.replay else launch.Prepared)(self.driver, binaries)
+        return (launch.CudaGraphLaunches if self.replay else launch.PreparedLaunches)(self.driver, binaries)
 
     def stream(self) -> int:
         from ...eager import cuda
@@ -67,10 +67,10 @@ def chip_of(capability: int) -> int:
     return found
 
 
-class OnDevice:
+class DeviceGraph:
     """A compiled graph whose kernels a GPU runs."""
 
-    def __init__(self, program: Program, place: Place):
+    def __init__(self, program: Program, place: GpuDevice):
         self.program, self.place = program, place
         self.generated = generate(program)
         self.source = self.generated.text
@@ -179,7 +179,7 @@ class OnDevice:
     def run_eagerly(self, number: int, tensors: Mapping[str, Tensor], env: Mapping[str, int], scalars: Mapping[str, Any]) -> None:
         """A call that has no kernel, on tensors over the buffers' memory."""
         kernel: Any = self.program.kernels[number]
-        counters.add("fallbacks", f"triton: {fallbacks.shown(kernel)}: {fallbacks.why(kernel)}")
+        counters.add("fallbacks", f"triton: {fallbacks.call_text(kernel)}: {fallbacks.fallback_reason(kernel)}")
         region = lambda view: self.region(view, tensors, env)
         args = tuple(argument(a, region, env, scalars) for a in kernel.args)
         for buffer, value in zip(kernel.outputs, call_eagerly(kernel, args, scalars), strict=True):
@@ -205,14 +205,16 @@ class OnDevice:
         from . import autotune
 
         def memory() -> tuple:
-            used = {b.name for kernel in self.program.kernels for b in writes(kernel)} | set(self.program.homes.values())
+            used = {b.name for kernel in self.program.kernels for b in buffers_written(kernel)} | set(self.program.homes.values())
             given = zip(self.program.inputs, inputs)
             tensors = self.tensors([self.copied(x) if isinstance(b, Buffer) and b.name in used else x for b, x in given], env)
             if self.error is not None:
                 tensors["error"] = self.place.zeros(1, dtypes.int32)
             return self.addresses(tensors, env), scalars, lambda k: self.run_eagerly(k, tensors, env, scalars)
 
-        found = self.tuned[tuple(env.items())] = autotune.tuned(self.program, self.generated, self.place, env, memory, unaligned)
+        found = self.tuned[tuple(env.items())] = autotune.tune_program(
+            self.program, self.generated, self.place, env, memory, unaligned
+        )
         return found.configs
 
     def copied(self, x: Tensor) -> Tensor:
@@ -246,4 +248,4 @@ def symbol_value(symbol: Symbol, given: Any) -> int:
     return given.shape[symbol.dim] if symbol.what == "size" else given.stride(symbol.dim)
 
 
-__all__ = ["OnDevice", "Place", "chip_of"]
+__all__ = ["DeviceGraph", "GpuDevice", "chip_of"]

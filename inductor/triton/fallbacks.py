@@ -34,20 +34,20 @@ REASONS = {
 }
 
 
-def why(kernel: Any) -> str:
+def fallback_reason(kernel: Any) -> str:
     """The reason that a call runs eagerly."""
     if any(v.dtype.is_complex for v in (*leaves(kernel.args, View), *kernel.outputs)):
         return _COMPLEX
     return REASONS.get(kernel.op.name, "there is no scalar primitive for it")
 
 
-def shown(kernel: Any) -> str:
+def call_text(kernel: Any) -> str:
     """The call with its operands."""
     views = ", ".join(f"{v.dtype.name}[{', '.join(map(str, v.sizes))}]" for v in leaves(kernel.args, View))
     return f"{kernel.op.name}({views})"
 
 
-def told(kernel: Any) -> str:
+def fallback_note(kernel: Any) -> str:
     """One line for notes: the call, where it stands, and why it is no kernel."""
     where = next((f" at {o.line}" for o in kernel.origins if o.line), "")
-    return f"{shown(kernel)}{where} runs eagerly between launches: {why(kernel)}"
+    return f"{call_text(kernel)}{where} runs eagerly between launches: {fallback_reason(kernel)}"

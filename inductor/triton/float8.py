@@ -1,7 +1,7 @@
 """float8 to and from other floats, element by element: memory holds bytes, whose bits are taken apart and put together.
 
-In: an `ExternCall` of a cast. Out: `Written`, or None where neither type is a float8 or the other is none of `OTHERS`. The chips'
-own instructions saturate where eager gives NaN and infinity, and sm_80 has none for e4m3: bits are the same on every chip.
+In: an `ExternCall` of a cast. Out: `TritonKernel`, or None where neither type is a float8 or the other is none of `OTHERS`. The
+chips' own instructions saturate where eager gives NaN and infinity, and sm_80 has none for e4m3: bits are the same on every chip.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ..loops.ir import Axis, ExternCall, View
 from .row_kernels import LoopWriter
 from .triton_text import FLOAT8, HALVES
 from .tiles import Dim, Tile
-from .block_values import Written
+from .block_values import TritonKernel
 
 OTHERS = {"float32": "tl.float32", **HALVES}
 
 
-def write_cast(program: Any, kernel: ExternCall) -> Written | None:
+def write_cast(program: Any, kernel: ExternCall) -> TritonKernel | None:
     if kernel.op.kind is not Kind.MAP or kernel.op.promote != "dtype" or not isinstance(kernel.args[0], View):
         return None
     kinds = kernel.args[0].dtype.name, kernel.outputs[0].dtype.name
@@ -31,7 +31,7 @@ class CastWriter(LoopWriter):
     def axes(self) -> list[Axis]:
         return []
 
-    def write(self) -> Written:
+    def write(self) -> TritonKernel:
         x, buffer = self.kernel.args[0], self.kernel.outputs[0]
         axes = [Axis(f"i{d}", n) for d, n in enumerate(x.sizes)]
         self.bounds = Bounds({a.name: (0, a.extent - 1) for a in axes})

@@ -1,6 +1,6 @@
 """A loop program run by Triton's interpreter, on host memory: what checks generated kernels where there is no GPU.
 
-In: a `Program`. Out: `Interpreted`, called with inputs, seed and first random ordinal as every executable. Blocks are made
+In: a `Program`. Out: `InterpretedGraph`, called with inputs, seed and first random ordinal as every executable. Blocks are made
 larger than a GPU likes them, as the interpreter pays by the block, unless `large` is False.
 """
 
@@ -23,14 +23,14 @@ from ..loops.interpreter import Machine, garbage
 from ..loops.ir import Program
 from ..schedule.memory_planning import overwritten
 from . import fallbacks, triton_api
-from .codegen import Generated, generate
+from .codegen import TritonSource, generate
 from .triton_text import held_type
 
 LARGE = 1 << 15  # elements of a block that costs the interpreter little more than a small one
 GROW = ("XBLOCK",)
 
 
-class Interpreted:
+class InterpretedGraph:
     """A compiled graph whose kernels triton's interpreter runs."""
 
     def __init__(self, program: Program, large: bool = True):
@@ -60,7 +60,7 @@ def as_tensor(value: Any, output: Any) -> Any:
 class Launcher:
     """What a file's `run` is given: `launch`, and `t`, whose attributes are arrays and numbers."""
 
-    def __init__(self, generated: Generated, machine: Machine, namespace: dict, large: bool):
+    def __init__(self, generated: TritonSource, machine: Machine, namespace: dict, large: bool):
         self.generated, self.machine, self.namespace, self.large = generated, machine, namespace, large
         self.tl = importlib.import_module("triton.language")
         self.error_word = np.zeros(1, np.int32)
@@ -96,7 +96,7 @@ class Launcher:
     def eager(self, number: int) -> None:
         """A call of the program that eager runs."""
         kernel: Any = self.machine.program.kernels[number]
-        counters.add("fallbacks", f"triton: {fallbacks.shown(kernel)}: {fallbacks.why(kernel)}")
+        counters.add("fallbacks", f"triton: {fallbacks.call_text(kernel)}: {fallbacks.fallback_reason(kernel)}")
         self.machine.run_eagerly(kernel)
 
     # -- `launch`

@@ -1,9 +1,9 @@
 """All kernels of a graph in one native call: what `launcher.cpp` needs, laid out once.
 
-In: binaries in launch order. Out: `Prepared`, called with the addresses of arrays and a stream. Addresses change from call to
-call and stand in one table; grids, sizes and block shapes are those of the binaries. The driver is opened at the first use;
-what it refuses raises, naming the kernel and what to do. `Replayed` records the launches of a table that comes again, and
-replays them as one; any other table is launched as usual.
+In: binaries in launch order. Out: `PreparedLaunches`, called with the addresses of arrays and a stream. Addresses change from
+call to call and stand in one table; grids, sizes and block shapes are those of the binaries. The driver is opened at the first
+use; what it refuses raises, naming the kernel and what to do. `CudaGraphLaunches` records the launches of a table that comes
+again, and replays them as one; any other table is launched as usual.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 from ...eager.cuda.allocator import OutOfMemoryError
 from ...runtime import toolchain
 from ...runtime.errors import BackendError, FlambeauError
-from .aot import Binary, Given
+from .aot import Binary, LaunchArgument
 
 LIBRARY = "libcuda.so.1"
 OUT_OF_MEMORY, TOO_LARGE, NO_IMAGE = 2, 1, 209
 LOST = {46, 100, 700, 702, 714, 715, 716, 717, 718, 719, 999}  # behind these the device or its context is of no use
 TOO_MUCH = {1, 701}  # invalid value, out of resources
-MOST_GRAPHS, PATIENCE = 8, 64  # recorded graphs a `Prepared`; calls without a known table before it gives up
+MOST_GRAPHS, PATIENCE = 8, 64  # recorded graphs a `PreparedLaunches`; calls without a known table before it gives up
 PACKED = {"i32": "=iI", "i64": "=q", "fp32": "=fI", "fp64": "=d"}  # a number in the eight bytes of its slot
 
 
@@ -36,7 +36,7 @@ class OutOfMemory(OutOfMemoryError, MemoryError):
     """`torch.cuda.OutOfMemoryError`, from the driver."""
 
 
-class Refused(LaunchError):
+class OutOfResources(LaunchError):
     """The chip has not what one launch asks for (registers, threads, shared memory); others are not concerned."""
 
 
@@ -89,7 +89,7 @@ class Driver:
                 f"CUDA error {code}: {what}: {text}; the device is lost to this program: start it again. With "
                 'FLAMBEAU_VERIFY=1 and backend="triton" on the CPU a kernel\'s wrong accesses are found'
             )
-        raise (Refused if code in TOO_MUCH else LaunchError)(f"CUDA error {code}: {what}: {text}")
+        raise (OutOfResources if code in TOO_MUCH else LaunchError)(f"CUDA error {code}: {what}: {text}")
 
     def load(self, binary: Binary) -> int:
         """The function of a kernel. One that does not fit in the chip's shared memory is refused here, not launched."""
@@ -111,7 +111,7 @@ def driver(device: int = 0) -> Driver:
     return Driver(device=device)
 
 
-class Prepared:
+class PreparedLaunches:
     """The launches of one graph at one set of sizes. `names`: arrays in the order of their addresses."""
 
     def __init__(self, on: Driver, binaries: Sequence[Binary]):
@@ -146,7 +146,7 @@ class Prepared:
             function, grid, 32 * facts["num_warps"], facts["shared"], facts.get("num_ctas", 1), ctypes.addressof(parameters)
         )
 
-    def slot(self, given: Given, places: Mapping[str, int], free: Any) -> int:
+    def slot(self, given: LaunchArgument, places: Mapping[str, int], free: Any) -> int:
         if given.name in places:
             return places[given.name]
         at = next(free)
@@ -186,7 +186,7 @@ class Prepared:
         self.on.check(code, f"{self.binaries[at].launched.kernel} was not launched")
 
 
-class Replayed(Prepared):
+class CudaGraphLaunches(PreparedLaunches):
     """Launches that are recorded as a CUDA graph when the same addresses and numbers come a second time in a row, and replayed
     whenever they come again. Addresses that keep changing cost nothing but the launches."""
 
@@ -202,7 +202,7 @@ class Replayed(Prepared):
         table = bytes(self.table)
         graph = self.graphs.get(table)
         if graph is None and table == self.last and len(self.graphs) < MOST_GRAPHS:
-            graph = self.graphs[table] = self.record()
+            graph = self.graphs[table] = self.capture()
         if graph is None:
             self.last, self.misses = table, self.misses + 1
             return self.launch_all(stream)
@@ -211,7 +211,7 @@ class Replayed(Prepared):
         if code:
             self.on.check(code, f"the graph of {self.binaries[0].launched.kernel} and what follows was not launched")
 
-    def record(self) -> int | None:
+    def capture(self) -> int | None:
         made = ctypes.c_void_p()
         code = self.on.library.fb_cuda_record(
             self.on.device, self.launches, len(self.binaries), ctypes.byref(made), ctypes.byref(self.done)

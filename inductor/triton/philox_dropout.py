@@ -1,7 +1,7 @@
 """Masks of dropout drawn where attention uses them: they never lie in memory.
 
-In: a scheduled program. Out: the same, without the kernels that only draw such a mask; the calls that read it hold a `Drawn` in
-the mask's place, whose value their kernels compute for each block of weights, forward and backward from the same numbers.
+In: a scheduled program. Out: the same, without the kernels that only draw such a mask; the calls that read it hold a `PhiloxDraw`
+in the mask's place, whose value their kernels compute for each block of weights, forward and backward from the same numbers.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...capture.shapes.expr import plain
+from ...capture.shapes.expr import int_if_const
 from ..loops.body import Buffer
-from ..loops.ir import Axis, ExternCall, LoopKernel, Program, Step, View, leaves, reads, writes
+from ..loops.ir import Axis, ExternCall, LoopKernel, Program, Step, View, leaves, buffers_read, buffers_written
 from .attention import has_template, mask_place
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PhiloxDraw:
     """A value at every weight. `step` computes it; its `axes`, in row-major order, run over all weights."""
 
     step: Step
@@ -26,32 +26,32 @@ class Drawn:
 def draw_inside(program: Program) -> Program:
     readers: dict[Buffer, list] = {}
     for kernel in program.kernels:
-        for buffer in reads(kernel):
+        for buffer in buffers_read(kernel):
             readers.setdefault(buffer, []).append(kernel)
     returned = {b for b in program.outputs if isinstance(b, Buffer)}
     found = {}
     for kernel in program.kernels:
-        made, written = drawn(kernel), writes(kernel)
+        made, written = as_philox_draw(kernel), buffers_written(kernel)
         if made is not None and written[0] not in returned and all(map(is_mask(written[0]), readers.get(written[0], ()))):
             found[written[0]] = made
     if not found:
         return program
-    kept = [k for k in program.kernels if not (isinstance(k, LoopKernel) and found.keys() & set(writes(k)))]
+    kept = [k for k in program.kernels if not (isinstance(k, LoopKernel) and found.keys() & set(buffers_written(k)))]
     return program.with_kernels([with_drawn(k, found) for k in kept])
 
 
-def drawn(kernel: Any) -> Drawn | None:
+def as_philox_draw(kernel: Any) -> PhiloxDraw | None:
     """What a kernel draws, if it reads nothing and writes one value at every point."""
-    if not isinstance(kernel, LoopKernel) or len(kernel.steps) != 1 or reads(kernel) or len(kernel.stores()) != 1:
+    if not isinstance(kernel, LoopKernel) or len(kernel.steps) != 1 or buffers_read(kernel) or len(kernel.stores()) != 1:
         return None
     (step,) = kernel.steps
     (store,) = step.stores
     axes, flat = (*kernel.outer, *step.axes), 0
     for axis in axes:
         flat = flat * axis.extent + axis.var
-    in_order = plain(store.buffer.linear(store.index) - flat) == 0 and store.mode == "set"
+    in_order = int_if_const(store.buffer.linear(store.index) - flat) == 0 and store.mode == "set"
     simple = in_order and not step.reduces and not step.index_values()
-    return Drawn(step, axes) if simple and any(v.op == "philox" for v in step.values()) else None
+    return PhiloxDraw(step, axes) if simple and any(v.op == "philox" for v in step.values()) else None
 
 
 def is_mask(buffer: Buffer) -> Any:
@@ -69,7 +69,7 @@ def is_mask(buffer: Buffer) -> Any:
     return answer
 
 
-def with_drawn(kernel: Any, found: dict[Buffer, Drawn]) -> Any:
+def with_drawn(kernel: Any, found: dict[Buffer, PhiloxDraw]) -> Any:
     views = [v for v in leaves(kernel.args, View) if v.buffer in found] if isinstance(kernel, ExternCall) else []
     if not views:
         return kernel

@@ -1,7 +1,7 @@
 """Matrix products and convolutions: tiles of `tl.dot` with the epilogue on the accumulator.
 
-In: a `GemmKernel`, or a convolution's `Conv` data. Out: `Written`. The idea: one loop over k for all; they differ in how a
-tile of an operand is addressed. A convolution is a product whose operand is read through its windows (implicit GEMM), forward,
+In: a `GemmKernel`, or a convolution's `ConvCall` data. Out: `TritonKernel`. The idea: one loop over k for all; they differ in how
+a tile of an operand is addressed. A convolution is a product whose operand is read through its windows (implicit GEMM), forward,
 backward to the input (transposed) and to the weight alike.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds
-from ...capture.shapes.expr import ExprLike, plain, product
+from ...capture.shapes.expr import ExprLike, int_if_const, product
 from ...eager import dtypes
 from ...eager.frontend.legacy import get_float32_matmul_precision
 from ...runtime import kernel_calls
@@ -20,8 +20,8 @@ from ..loops.ir import Axis, ExternCall, GemmKernel, Operand, step_bounds
 from . import configs
 from .row_kernels import power_of_two
 from .triton_text import HALVES, expression, factor, register_type
-from .tiles import Dim, Made, Tile, decode
-from .block_values import NOTHING, KernelWriter, Written
+from .tiles import Dim, BlockValue, Tile, decode
+from .block_values import NOTHING, KernelWriter, TritonKernel
 
 SMALLEST = 16  # what a tensor core multiplies at least
 TILES = {2: (128, 128, 64, 8, 3), 4: (64, 64, 32, 4, 3), 8: (32, 32, 16, 4, 2)}  # by bytes: BM, BN, BK, warps, stages
@@ -58,16 +58,16 @@ class ProductWriter(KernelWriter):
             out(f"{name} = tl.dot({a}, {b}, {name}, input_precision=PRECISION, out_dtype={register_type(compute)})")
         return name
 
-    def finished(self, m: ExprLike, n: ExprLike, outer: tuple[Axis, ...], dtype: Any, k: ExprLike) -> Written:
+    def finished(self, m: ExprLike, n: ExprLike, outer: tuple[Axis, ...], dtype: Any, k: ExprLike) -> TritonKernel:
         for e in (m, n, *(a.extent for a in outer)):
             self.sizes(e)
         tiles = [f"cdiv({expression(m, host=True)}, b['BM'])", f"cdiv({expression(n, host=True)}, b['BN'])"]
         grid = " * ".join([*tiles, *(factor(expression(a.extent, host=True)) for a in outer)])
-        points = [plain(product((m, n, *(a.extent for a in outer)))), k]
+        points = [int_if_const(product((m, n, *(a.extent for a in outer)))), k]
         blocks = blocks_of(m, n, k, dtype)
         fits = {"BM": fitting(m, 1 << 10), "BN": fitting(n, 1 << 10), "BK": fitting(k, 1 << 10)}
         tried = configs.products(blocks, fits, dtype.itemsize)
-        return Written(
+        return TritonKernel(
             self.kernel,
             self.kernel.name,
             self.lines.lines,
@@ -108,7 +108,7 @@ class GemmWriter(ProductWriter):
     def axes(self) -> list[Axis]:
         return [*super().axes(), self.kernel.k]
 
-    def write(self) -> Written:
+    def write(self) -> TritonKernel:
         kernel: GemmKernel = self.kernel
         *batch, m, n = kernel.epilogue.axes
         self.batch = tuple(batch)
@@ -127,7 +127,7 @@ class GemmWriter(ProductWriter):
             offset = offset + stride * axis.var
         place = " + ".join(
             [
-                self.text(plain(offset)),
+                self.text(int_if_const(offset)),
                 *(
                     f"{v}{spread} * {factor(self.text(s))}"
                     for v, spread, s in ((row, "[:, None]", rs), (column, "[None, :]", cs))
@@ -150,7 +150,7 @@ class GemmWriter(ProductWriter):
         for dim, numbers in zip(dims, ("rows", "columns")):
             self.lines(f"{dim.index} = {numbers}{self.tile.spread(dim)}")
             self.tile.mask(self.lines, dim, self.bounds)
-        self.accs[self.kernel.acc] = Made(name, self.tile.letters)
+        self.accs[self.kernel.acc] = BlockValue(name, self.tile.letters)
         step = self.kernel.epilogue
         self.emit([self.stored(s) for s in step.stores] + step.index_values())
         for store in step.stores:
@@ -158,7 +158,7 @@ class GemmWriter(ProductWriter):
 
 
 def grouped(groups: ExprLike) -> bool:
-    return plain(groups) != 1
+    return int_if_const(groups) != 1
 
 
 def size_name(index: str) -> str:
@@ -174,10 +174,10 @@ class ConvWriter(GemmWriter):
     def axes(self) -> list[Axis]:
         return KernelWriter.axes(self)
 
-    def write(self) -> Written:
+    def write(self) -> TritonKernel:
         """A convolution with an epilogue: m counts all channels, a program's tile those of one group."""
         kernel: GemmKernel = self.kernel
-        call: kernel_calls.Conv = kernel.call
+        call: kernel_calls.ConvCall = kernel.call
         *batch, m, n = kernel.epilogue.axes
         self.batch = tuple(batch)
         self.bounds = step_bounds((), kernel.epilogue)
@@ -190,17 +190,17 @@ class ConvWriter(GemmWriter):
         name = self.loop(self.depth(call), kernel.compute, left, right)
         self.channels(m, call.groups)
         self.epilogue_at(name, m, n)
-        grid_m = plain(m.extent // call.groups) if grouped(call.groups) else m.extent
+        grid_m = int_if_const(m.extent // call.groups) if grouped(call.groups) else m.extent
         outer = (*self.batch, *((Axis("group_number", call.groups),) if grouped(call.groups) else ()))
         return self.finished(grid_m, n.extent, outer, kernel.a.buffer.dtype, self.depth(call))
 
     def group_frame(self, m: ExprLike, n: ExprLike, groups: int) -> None:
         outer = (*self.batch, *((Axis("group_number", groups),) if grouped(groups) else ()))
-        self.frame(plain(m // groups) if grouped(groups) else m, n, outer)
+        self.frame(int_if_const(m // groups) if grouped(groups) else m, n, outer)
 
-    def depth(self, call: kernel_calls.Conv) -> ExprLike:
+    def depth(self, call: kernel_calls.ConvCall) -> ExprLike:
         """The length of the sum: channels of a group times places of the kernel."""
-        return plain(product(call.weight.sizes[1:]))
+        return int_if_const(product(call.weight.sizes[1:]))
 
     def split(self, flat: str, sizes: tuple, letter: str) -> None:
         """Positions per spatial dim from a flat one."""
@@ -209,17 +209,17 @@ class ConvWriter(GemmWriter):
             self.lines(f"{axes[0].name} = {flat}")
         decode(self.lines, axes, flat, self.bounds)
 
-    def weight_rows(self, buffer: Buffer, call: kernel_calls.Conv) -> str:
+    def weight_rows(self, buffer: Buffer, call: kernel_calls.ConvCall) -> str:
         """weight[rows of the group, k], row-major."""
         depth = self.text(self.depth(call))
-        height = factor(self.text(plain(call.weight.sizes[0] // call.groups)))
+        height = factor(self.text(int_if_const(call.weight.sizes[0] // call.groups)))
         row = f"group_number * {height} + rows[:, None]" if grouped(call.groups) else "rows[:, None]"
         place = f"{self.text(call.weight.offset)} + ({row}) * {factor(depth)} + k[None, :]"
         mask = f"(rows[:, None] < {height}) & (k[None, :] < {depth})"
         self.lines(f"a = tl.load({self.pointer(buffer)} + {place}, {mask}, other=0.0){self.dot_type(buffer.dtype)}")
         return "a"
 
-    def window(self, buffer: Buffer, call: kernel_calls.Conv, image: str) -> str:
+    def window(self, buffer: Buffer, call: kernel_calls.ConvCall, image: str) -> str:
         """x[image, channel of k, window of the column at the place of k], 0 outside of x."""
         channels, *kernel = call.weight.sizes[1:]
         self.split("k", (channels, *kernel), "c")
@@ -247,7 +247,7 @@ class ConvWriter(GemmWriter):
     def channels(self, m: Axis, groups: int) -> None:
         """The rows' channels among all: those past the group's last are masked."""
         if grouped(groups):
-            height = factor(self.text(plain(m.extent // groups)))
+            height = factor(self.text(int_if_const(m.extent // groups)))
             self.lines(f"rows = tl.where(rows < {height}, group_number * {height} + rows, {self.text(m.extent)})")
 
     def epilogue_at(self, name: str, m: Axis, n: Axis) -> None:
@@ -260,8 +260,8 @@ class ConvCallWriter(ConvWriter):
     def axes(self) -> list[Axis]:
         return []
 
-    def write(self) -> Written:
-        call: kernel_calls.Conv = self.kernel.calls[0]
+    def write(self) -> TritonKernel:
+        call: kernel_calls.ConvCall = self.kernel.calls[0]
         self.call, self.batch = call, ()
         self.dtype = call.x.dtype
         self.compute = self.dtype.compute if self.dtype is not dtypes.float64 else dtypes.float64
@@ -275,10 +275,10 @@ class ConvCallWriter(ConvWriter):
         self.bounds = Bounds({"image": (0, axis.extent - 1)})
         return axis
 
-    def plain(self) -> Written:
+    def plain(self) -> TritonKernel:
         call = self.call
         self.images(call.x.sizes[0])
-        channels, n = call.weight.sizes[0], plain(product(call.out.sizes[2:]))
+        channels, n = call.weight.sizes[0], int_if_const(product(call.out.sizes[2:]))
         self.group_frame(channels, n, call.groups)
         self.split("columns", tuple(call.out.sizes[2:]), "w")
         name = self.loop(
@@ -287,16 +287,16 @@ class ConvCallWriter(ConvWriter):
             lambda: self.weight_rows(call.weight.buffer, call),
             lambda: self.window(call.x.buffer, call, "image"),
         )
-        return self.rest(name, plain(channels // call.groups), n, self.depth(call))
+        return self.rest(name, int_if_const(channels // call.groups), n, self.depth(call))
 
-    def transposed(self) -> Written:
+    def transposed(self) -> TritonKernel:
         """out[image, o, position] = sum over (c, place) of weight[c, o, place] * x[image, c, window whose place it is]."""
         call = self.call
         self.images(call.x.sizes[0])
         outs, kernel = call.weight.sizes[1], tuple(call.weight.sizes[2:])
-        inputs = plain(call.weight.sizes[0] // call.groups)
-        depth, n = plain(inputs * product(kernel)), plain(product(call.out.sizes[2:]))
-        self.group_frame(plain(outs * call.groups), n, call.groups)
+        inputs = int_if_const(call.weight.sizes[0] // call.groups)
+        depth, n = int_if_const(inputs * product(kernel)), int_if_const(product(call.out.sizes[2:]))
+        self.group_frame(int_if_const(outs * call.groups), n, call.groups)
         self.split("columns", tuple(call.out.sizes[2:]), "w")
         name = self.loop(
             depth,
@@ -306,9 +306,9 @@ class ConvCallWriter(ConvWriter):
         )
         return self.rest(name, outs, n, depth)
 
-    def turned_weight(self, call: kernel_calls.Conv, inputs: ExprLike, outs: ExprLike, kernel: tuple, depth: ExprLike) -> str:
+    def turned_weight(self, call: kernel_calls.ConvCall, inputs: ExprLike, outs: ExprLike, kernel: tuple, depth: ExprLike) -> str:
         self.split("k", (inputs, *kernel), "c")
-        width = plain(product(kernel))
+        width = int_if_const(product(kernel))
         channel = f"(group_number * {factor(self.text(inputs))} + c0[None, :])" if grouped(call.groups) else "c0[None, :]"
         place = (
             f"{self.text(call.weight.offset)} + ({channel} * {factor(self.text(outs))} + rows[:, None])"
@@ -319,7 +319,7 @@ class ConvCallWriter(ConvWriter):
         self.lines(f"a = tl.load({self.pointer(buffer)} + {place}, {mask}, other=0.0){self.dot_type(buffer.dtype)}")
         return "a"
 
-    def spread_input(self, call: kernel_calls.Conv, inputs: ExprLike, kernel: tuple, depth: ExprLike) -> str:
+    def spread_input(self, call: kernel_calls.ConvCall, inputs: ExprLike, kernel: tuple, depth: ExprLike) -> str:
         n, c, *strides = call.x.strides
         channel = f"(group_number * {factor(self.text(inputs))} + c0[:, None])" if grouped(call.groups) else "c0[:, None]"
         places = [f"{self.text(call.x.offset)} + image * {factor(self.text(n))} + {channel} * {factor(self.text(c))}"]
@@ -338,13 +338,13 @@ class ConvCallWriter(ConvWriter):
         )
         return "b"
 
-    def gradient(self) -> Written:
+    def gradient(self) -> TritonKernel:
         """weight[o, (c, place)] = sum over (image, window) of y[image, o, window] * x[image, c, place of the window]."""
         call = self.call
         made, y = call.weight, call.out
         windows = tuple(y.sizes[2:])
-        channels, n = made.sizes[0], plain(product(made.sizes[1:]))
-        depth = plain(y.sizes[0] * product(windows))
+        channels, n = made.sizes[0], int_if_const(product(made.sizes[1:]))
+        depth = int_if_const(y.sizes[0] * product(windows))
         self.bounds = Bounds({})
         self.group_frame(channels, n, call.groups)
         self.split("columns", tuple(made.sizes[1:]), "c")
@@ -352,12 +352,12 @@ class ConvCallWriter(ConvWriter):
             depth, self.compute, lambda: self.slopes(y, windows, channels, depth), lambda: self.windows_of(call, depth, n)
         )
         self.call = call
-        return self.rest(name, plain(channels // call.groups), n, depth, made)
+        return self.rest(name, int_if_const(channels // call.groups), n, depth, made)
 
     def slopes(self, y: Any, windows: tuple, channels: ExprLike, depth: ExprLike) -> str:
         """y[image and window of k, rows]."""
         self.split("k", (y.sizes[0], *windows), "w")
-        height = self.text(plain(channels // self.call.groups))
+        height = self.text(int_if_const(channels // self.call.groups))
         row = f"(group_number * {factor(height)} + rows[:, None])" if grouped(self.call.groups) else "rows[:, None]"
         n, c, *strides = y.strides
         place = " + ".join(
@@ -370,7 +370,7 @@ class ConvCallWriter(ConvWriter):
         self.lines(f"a = tl.load({self.pointer(y.buffer)} + {place}, {mask}, other=0.0){self.dot_type(y.dtype)}")
         return "a"
 
-    def windows_of(self, call: kernel_calls.Conv, depth: ExprLike, n: ExprLike) -> str:
+    def windows_of(self, call: kernel_calls.ConvCall, depth: ExprLike, n: ExprLike) -> str:
         rows, c, *strides = call.x.strides
         inputs = call.weight.sizes[1]
         channel = f"(group_number * {factor(self.text(inputs))} + c0[None, :])" if grouped(call.groups) else "c0[None, :]"
@@ -389,7 +389,7 @@ class ConvCallWriter(ConvWriter):
         )
         return "b"
 
-    def rest(self, name: str, m: ExprLike, n: ExprLike, depth: ExprLike, region: Any = None) -> Written:
+    def rest(self, name: str, m: ExprLike, n: ExprLike, depth: ExprLike, region: Any = None) -> TritonKernel:
         """Add the bias and write the tile into the row-major region."""
         call = self.call
         out = call.out if region is None else region
@@ -403,7 +403,7 @@ class ConvCallWriter(ConvWriter):
             )
         start = self.text(out.offset)
         if region is None:
-            start += f" + image * {factor(self.text(plain(product(out.sizes[1:]))))}"
+            start += f" + image * {factor(self.text(int_if_const(product(out.sizes[1:]))))}"
         self.lines(
             f"tl.store({self.pointer(out.buffer)} + {start} + {row} * {factor(width)} + columns[None, :], {name}, "
             f"(rows[:, None] < {height}) & (columns[None, :] < {width}))"
@@ -412,12 +412,12 @@ class ConvCallWriter(ConvWriter):
         return self.finished(m, n, outer, self.dtype, depth)
 
 
-def write_product(program: Any, kernel: GemmKernel) -> Written:
+def write_product(program: Any, kernel: GemmKernel) -> TritonKernel:
     dtype = kernel.a.buffer.dtype
     if not dtype.is_floating_point:
         raise BackendError(f"{kernel.name} multiplies matrices of {dtype.name}", "multiply floating matrices")
     return (ConvWriter if kernel.call is not None else GemmWriter)(program, kernel).write()
 
 
-def write_convolution(program: Any, kernel: ExternCall) -> Written:
+def write_convolution(program: Any, kernel: ExternCall) -> TritonKernel:
     return ConvCallWriter(program, kernel).write()

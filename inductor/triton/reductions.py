@@ -18,7 +18,7 @@ PLAIN = {"sum": "add", "prod": "multiply", "any": "either", "all": "both"}
 
 
 @dataclass
-class Folding:
+class BlockReduction:
     """One reduction in one kernel. `bind(stem, text)` prints a line and gives its name; `tail` turns a result of one dimension
     less into a block (`[:, None]`, or nothing)."""
 

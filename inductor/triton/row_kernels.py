@@ -1,6 +1,6 @@
 """Loop kernels: maps over blocks of points, and rows with their reductions.
 
-In: a `LoopKernel`. Out: `Written`. Strategy: a map is tiled in one dimension, or in two where an access runs along another
+In: a `LoopKernel`. Out: `TritonKernel`. Strategy: a map is tiled in one dimension, or in two where an access runs along another
 axis than the last. In a kernel of steps the outer points are one dimension of the tile and a step's axes the other: a
 short row is one block and stays in registers from step to step, a long one is walked in blocks, once a step.
 """
@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections import ChainMap
 from typing import Any
 
-from ...capture.shapes.expr import Expr, ExprLike, plain, product
+from ...capture.shapes.expr import Expr, ExprLike, int_if_const, product
 from ..loops.body import Buffer, Value, reachable, strides_of
 from ..loops.ir import Axis, LoopKernel, Reduce, Step, Store, step_bounds
 from . import configs
-from .reductions import Folding
+from .reductions import BlockReduction
 from .triton_text import expression
-from .tiles import Dim, Made, Tile
-from .block_values import NOTHING, Argument, KernelWriter, Written
+from .tiles import Dim, BlockValue, Tile
+from .block_values import NOTHING, Argument, KernelWriter, TritonKernel
 
 PERSISTENT, PERSISTENT_COLUMNS = 4096, 128  # longest rows that are one block
 XBLOCK, SQUARE = 1024, 32
 LANES = 256  # elements of a block for each warp, about
 
 
-def write_loops(program: Any, kernel: LoopKernel) -> Written:
+def write_loops(program: Any, kernel: LoopKernel) -> TritonKernel:
     step = kernel.steps[0]
     if len(kernel.steps) > 1 or step.reduces or kernel.locals:
         return RowWriter(program, kernel).write()
@@ -43,7 +43,7 @@ def warps(elements: int) -> int:
 class LoopWriter(KernelWriter):
     """What maps and rows share."""
 
-    def written(self, dims: tuple[Dim, ...], blocks: dict[str, int]) -> Written:
+    def written(self, dims: tuple[Dim, ...], blocks: dict[str, int]) -> TritonKernel:
         points = [d.extent for d in dims]
         for e in points:
             self.sizes(e)
@@ -51,7 +51,7 @@ class LoopWriter(KernelWriter):
         tile = 1
         for size in blocks.values():
             tile *= size
-        return Written(
+        return TritonKernel(
             self.kernel,
             self.kernel.name,
             self.lines.lines,
@@ -76,7 +76,7 @@ class LoopWriter(KernelWriter):
 class MapWriter(LoopWriter):
     """One value a point."""
 
-    def write(self) -> Written:
+    def write(self) -> TritonKernel:
         step = self.kernel.steps[0]
         axes = tuple(a for a in (*self.kernel.outer, *step.axes))
         self.bounds = step_bounds(self.kernel.outer, step)
@@ -123,13 +123,13 @@ def crossing(step: Step, axes: tuple[Axis, ...]) -> Axis | None:
 class RowWriter(LoopWriter):
     """Steps with reductions, or with rows that one step leaves for the next."""
 
-    def write(self) -> Written:
+    def write(self) -> TritonKernel:
         kernel = self.kernel
         self.outer = Dim("x", kernel.outer, "XBLOCK") if kernel.outer else None
         dims = (self.outer,) if self.outer else ()
-        self.common: dict[int, Made] = {}  # values that do not depend on a step's axes
-        self.rows: dict[tuple, dict[int, Made]] = {}  # values over a row that is one block, by the step's axes
-        self.kept: dict[tuple, Made] = {}  # what was stored, by (buffer, place, axes)
+        self.common: dict[int, BlockValue] = {}  # values that do not depend on a step's axes
+        self.rows: dict[tuple, dict[int, BlockValue]] = {}  # values over a row that is one block, by the step's axes
+        self.kept: dict[tuple, BlockValue] = {}  # what was stored, by (buffer, place, axes)
         self.dirty: set[str] = set()  # buffers written since the last barrier
         self.elements: dict[str, ExprLike] = {}  # of local rows that lie in memory
         self.blocks: dict[str, int] = {}
@@ -165,7 +165,7 @@ class RowWriter(LoopWriter):
         self.memory = {b for b in self.kernel.locals if not self.stays(b)}
 
     def is_short(self, axes: tuple[Axis, ...], limit: int) -> bool:
-        n = plain(product(a.extent for a in axes))
+        n = int_if_const(product(a.extent for a in axes))
         return isinstance(n, int) and n <= limit
 
     def stays(self, buffer: Buffer) -> bool:
@@ -203,7 +203,7 @@ class RowWriter(LoopWriter):
 
     def block(self, axes: tuple[Axis, ...]) -> str:
         """The name of the block size of these axes."""
-        n = plain(product(a.extent for a in axes))
+        n = int_if_const(product(a.extent for a in axes))
         size = power_of_two(int(n)) if axes in self.whole else 1024 if self.kernel.vector == "inner" else 32
         count = 1
         while (name := f"RBLOCK{count}" if count > 1 else "RBLOCK") in self.blocks and self.named.get(name) != axes:
@@ -236,7 +236,7 @@ class RowWriter(LoopWriter):
         """A reduction of one element."""
         given = [self.get(v) for v in reduce.values]
         if reduce.combine == "welford":
-            given += [Made("0.0", NOTHING), Made("1.0", NOTHING)]
+            given += [BlockValue("0.0", NOTHING), BlockValue("1.0", NOTHING)]
         self.accs |= dict(zip(reduce.names, given))
 
     def at_once(self, step: Step, inner: Dim) -> None:
@@ -277,10 +277,10 @@ class RowWriter(LoopWriter):
 
     # -- reductions
 
-    def folding(self, reduce: Reduce) -> Folding:
+    def folding(self, reduce: Reduce) -> BlockReduction:
         tail = "[:, None]" if self.outer else ""
         bind = lambda stem, text: self.bind(stem, text, NOTHING).text
-        return Folding(reduce.combine, reduce.dtypes[0], 1 if self.outer else 0, tail, self.tile.shape(), bind)
+        return BlockReduction(reduce.combine, reduce.dtypes[0], 1 if self.outer else 0, tail, self.tile.shape(), bind)
 
     def values_of(self, reduce: Reduce) -> list[str]:
         return [self.whole_block(v) for v in reduce.values]
@@ -288,11 +288,11 @@ class RowWriter(LoopWriter):
     def whole_block(self, value: Value) -> str:
         return self.whole_text(self.get(value))
 
-    def whole_text(self, made: Made) -> str:
+    def whole_text(self, made: BlockValue) -> str:
         return self.broadcast(made.text, made.dims, self.tile.letters)
 
     def finish(self, reduce: Reduce, names: list[str]) -> None:
-        self.accs |= {name: Made(text, self.outer_letters()) for name, text in zip(reduce.names, names)}
+        self.accs |= {name: BlockValue(text, self.outer_letters()) for name, text in zip(reduce.names, names)}
 
     # -- memory
 
@@ -333,7 +333,7 @@ class RowWriter(LoopWriter):
     def reads_back(self, buffer: Buffer) -> bool:
         return any(v.op == "load" and v.attrs.buffer == buffer for step in self.kernel.steps for v in step.values())
 
-    def load(self, value: Value) -> Made:
+    def load(self, value: Value) -> BlockValue:
         load = value.attrs
         step_axes = next((axes for axes, scope in self.rows.items() if self.made.maps[0] is scope), ())
         kept = None if load.masked else self.kept.get((load.buffer.name, load.index, step_axes))
@@ -346,7 +346,7 @@ class RowWriter(LoopWriter):
         if name not in self.arguments:
             self.arguments[name] = Argument("scratch", buffer)
             points = product(a.extent for a in self.kernel.outer)
-            self.elements[name] = plain(points * buffer.extent())
+            self.elements[name] = int_if_const(points * buffer.extent())
         return name
 
     def policy(self, value: Value, dims: frozenset) -> str:

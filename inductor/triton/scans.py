@@ -1,6 +1,6 @@
 """Running combinations along a dim (cumsum and its kin, and y[t] = b[t] + a[t] y[t - 1]), by the record's kind and combine.
 
-In: an `ExternCall` of a scan. Out: `Written`, or None where it is no such thing. A program walks some rows in blocks: a scan
+In: an `ExternCall` of a scan. Out: `TritonKernel`, or None where it is no such thing. A program walks some rows in blocks: a scan
 within the block, joined to what the blocks before left. Some carry two arrays: extremes their positions, the recurrence factors.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds
-from ...capture.shapes.expr import plain, product
+from ...capture.shapes.expr import int_if_const, product
 from ...eager import dtypes
 from ...eager.op.op import Kind
 from ...eager.op.prims import COMBINES
@@ -19,11 +19,11 @@ from .prims import literal, rounded
 from .row_kernels import LoopWriter, power_of_two
 from .triton_text import HALVES, register_type
 from .tiles import Dim, Tile
-from .block_values import Written
+from .block_values import TritonKernel
 
 
 @dataclass(frozen=True)
-class Running:
+class ScanCombine:
     """A combine: its function over parts, and which of them are stored."""
 
     function: str
@@ -32,16 +32,16 @@ class Running:
 
 
 FUNCTIONS = {
-    "sum": Running("add"),
-    "prod": Running("multiply"),
-    "logsumexp": Running("add_logarithms"),
-    "argmax": Running("later_larger", ("value", "at"), ("value", "at")),
-    "argmin": Running("later_smaller", ("value", "at"), ("value", "at")),
+    "sum": ScanCombine("add"),
+    "prod": ScanCombine("multiply"),
+    "logsumexp": ScanCombine("add_logarithms"),
+    "argmax": ScanCombine("later_larger", ("value", "at"), ("value", "at")),
+    "argmin": ScanCombine("later_smaller", ("value", "at"), ("value", "at")),
 }
-RECURRENCE = Running("follow", ("factor", "value"))
+RECURRENCE = ScanCombine("follow", ("factor", "value"))
 
 
-def write_scan(program: Any, kernel: ExternCall) -> Written | None:
+def write_scan(program: Any, kernel: ExternCall) -> TritonKernel | None:
     op = kernel.op
     running = RECURRENCE if op.template == "recurrence" else FUNCTIONS.get(op.combine) if op.kind is Kind.SCAN else None
     if running is None or len(kernel.outputs) != len(running.stored) or kernel.args[0].dtype.is_complex:
@@ -50,7 +50,7 @@ def write_scan(program: Any, kernel: ExternCall) -> Written | None:
 
 
 class ScanWriter(LoopWriter):
-    def __init__(self, program: Any, kernel: ExternCall, running: Running):
+    def __init__(self, program: Any, kernel: ExternCall, running: ScanCombine):
         super().__init__(program, kernel)
         self.names.used |= {"at", "factor", "end", *(f"last_{part}" for part in running.parts)}
         self.running = running
@@ -63,7 +63,7 @@ class ScanWriter(LoopWriter):
     def axes(self) -> list[Axis]:
         return []
 
-    def write(self) -> Written:
+    def write(self) -> TritonKernel:
         sizes = self.arrays[0].sizes or (1,)
         axes = [Axis(f"i{d}", n) for d, n in enumerate(sizes)]
         self.bounds = Bounds({a.name: (0, a.extent - 1) for a in axes})
@@ -87,7 +87,7 @@ class ScanWriter(LoopWriter):
         blocks = {"XBLOCK": 4} if self.rows else {}
         blocks["RBLOCK"] = min(1024, power_of_two(n)) if isinstance(n, int) else 1024
         made = self.written((self.rows,) if self.rows else (), blocks)
-        made.points.append(plain(product(sizes)))
+        made.points.append(int_if_const(product(sizes)))
         return made
 
     def step(self, position: str) -> None:

@@ -1,6 +1,6 @@
 """Scatters: the target is filled, then every point is written or added where its index says.
 
-In: a `ScatterKernel`. Out: `Written`, the filling before it. Sums are atomic where the chip adds that type; other types, and
+In: a `ScatterKernel`. Out: `TritonKernel`, the filling before it. Sums are atomic where the chip adds that type; other types, and
 plain writes that may meet, are walked in order by one program, so that the last point wins as in eager.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...capture.shapes.expr import Expr, is_const, plain, product
+from ...capture.shapes.expr import Expr, is_const, int_if_const, product
 from ..loops.ir import Axis, LoopKernel, ScatterKernel, Step, Store, step_bounds
 from .row_kernels import LoopWriter, write_loops
 from .tiles import Dim, Tile
-from .block_values import Written
+from .block_values import TritonKernel
 
 ATOMIC = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "uint32", "uint64")
 
@@ -29,7 +29,7 @@ TRUTHS = {"add": "there | new", "max": "there | new", "mul": "there & new", "min
 class ScatterWriter(LoopWriter):
     """The points of a scatter, in parallel or one after the other."""
 
-    def write(self) -> Written:
+    def write(self) -> TritonKernel:
         kernel: ScatterKernel = self.kernel
         step = kernel.step
         self.bounds = step_bounds((), step)
@@ -42,7 +42,7 @@ class ScatterWriter(LoopWriter):
             return self.parallel(step, axes)
         return self.in_order(step, axes)
 
-    def parallel(self, step: Step, axes: tuple[Axis, ...]) -> Written:
+    def parallel(self, step: Step, axes: tuple[Axis, ...]) -> TritonKernel:
         dims = (Dim("x", axes, "XBLOCK"),) if axes else ()
         self.tile = Tile(dims)
         self.start(dims)
@@ -50,9 +50,9 @@ class ScatterWriter(LoopWriter):
         self.put(step.stores[0], axes)
         return self.written(dims, {"XBLOCK": 256} if axes else {})
 
-    def in_order(self, step: Step, axes: tuple[Axis, ...]) -> Written:
+    def in_order(self, step: Step, axes: tuple[Axis, ...]) -> TritonKernel:
         self.tile = Tile(())
-        total = plain(product(a.extent for a in axes))
+        total = int_if_const(product(a.extent for a in axes))
         single = Dim("x", axes, "1")
         with self.lines.block(f"for {single.index if len(axes) == 1 else 'xindex'} in range(0, {self.text(total)}):"):
             self.tile.decode(self.lines, single, self.bounds)
@@ -79,7 +79,7 @@ def may_meet(kernel: ScatterKernel) -> bool:
     return not plain_axes <= names or any(name not in plain_axes and name.startswith("ind") for name in names)
 
 
-def write_scatter(program: Any, kernel: ScatterKernel) -> list[Written]:
+def write_scatter(program: Any, kernel: ScatterKernel) -> list[TritonKernel]:
     made = ScatterWriter(program, kernel).write()
     filled = fill(kernel)
     return [*([write_loops(program, filled)] if filled else []), made]

@@ -15,32 +15,32 @@ from ...capture.frontend.backends import Backend
 from ...capture.graph.graph import Graph
 from ...eager.tensor import Tensor
 from ...runtime import compile_log
-from ...runtime.kernel_calls import Conv
+from ...runtime.kernel_calls import ConvCall
 from ...runtime.errors import BackendError
 from .. import driver, targets
 from ..graph import dump
 from ..pass_manager import Facts, Pass, Phase, Target
-from ..runtime.runtime_wrapper import Around, CompiledGraph, Executable, Function
+from ..runtime.runtime_wrapper import OutputAssembler, CompiledGraph, Executable, FunctionExecutable
 from ..schedule.reinplace import write_inputs
 from ..loops.ir import Program
 from ..schedule.memory_planning import plan
 from ..schedule.scheduler import schedule
-from ..schedule.loop_nest import Parallel
+from ..schedule.loop_nest import Parallelism
 from . import aot, fallbacks
 from .attention import has_template
 from .codegen import Writer, generate
-from .device import OnDevice, Place
+from .device import DeviceGraph, GpuDevice
 from .philox_dropout import draw_inside
-from .interpret import Interpreted
+from .interpret import InterpretedGraph
 
 
 REPLAYED, TUNED = ("reduce-overhead", "max-autotune"), ("max-autotune", "max-autotune-no-cudagraphs")
-GPU = Parallel(points=256, elements=1 << 12, parts=256, columns=32)  # about two programs for each of its processors
+GPU = Parallelism(points=256, elements=1 << 12, parts=256, columns=32)  # about two programs for each of its processors
 
 
 def takes(calls: tuple) -> bool:
     """Of the runtime's kernels convolutions and attention have templates here."""
-    return all(isinstance(call, Conv) or has_template(call) for call in calls)
+    return all(isinstance(call, ConvCall) or has_template(call) for call in calls)
 
 
 def opens(op: Any, args: tuple) -> bool:
@@ -66,7 +66,7 @@ PHASES = (driver.LOWER, SCHEDULE)
 
 def interpreted(program: Program, facts: Facts) -> Executable:
     """Kernels in triton's interpreter."""
-    made = noted(Interpreted(program), facts.name)
+    made = note_fallbacks(InterpretedGraph(program), facts.name)
     dump.triton(facts.name, made.source)
     return made
 
@@ -74,10 +74,10 @@ def interpreted(program: Program, facts: Facts) -> Executable:
 INTERPRETED = Target("triton's interpreter", interpreted, opens, takes, PHASES)
 
 
-def noted(made: Any, name: str) -> Any:
+def note_fallbacks(made: Any, name: str) -> Any:
     """The record says which calls have no kernel."""
     for _, number in made.generated.pauses:
-        compile_log.current().note(f"{name}: {fallbacks.told(made.program.kernels[number])}")
+        compile_log.current().note(f"{name}: {fallbacks.fallback_note(made.program.kernels[number])}")
     return made
 
 
@@ -85,7 +85,7 @@ def on_device(place: Any) -> Target:
     """Kernels that a GPU runs."""
 
     def emit(program: Program, facts: Facts) -> Executable:
-        made = noted(OnDevice(program, place), facts.name)
+        made = note_fallbacks(DeviceGraph(program, place), facts.name)
         dump.triton(facts.name, made.source)
         return made
 
@@ -100,7 +100,7 @@ def dry(capability: int) -> Target:
         made = aot.compile_program(program, capability, generated=generated)
         compile_log.current().note(f"{facts.name}: {len(made)} launches of Triton kernels for sm_{capability}")
         dump.triton(facts.name, generated.text, "\n".join(dict.fromkeys(binary.ptx for binary in made)))
-        return Function(lambda *_: [])
+        return FunctionExecutable(lambda *_: [])
 
     shown = Target("triton, compiled alone", compiled, takes=takes, phases=PHASES)
 
@@ -111,7 +111,7 @@ def dry(capability: int) -> Target:
     return Target("triton dry run", emit, takes=takes, phases=())
 
 
-def place_of(inputs: Sequence, replay: bool, tunes: bool = False) -> Place | None:
+def place_of(inputs: Sequence, replay: bool, tunes: bool = False) -> GpuDevice | None:
     """The GPU that the tensors are on; None: the host's memory."""
     found = {x.device for x in inputs if isinstance(x, Tensor)}
     gpus = {d for d in found if d.type == "cuda"}
@@ -119,7 +119,7 @@ def place_of(inputs: Sequence, replay: bool, tunes: bool = False) -> Place | Non
         return None
     if len(found) > 1:
         raise BackendError(f"one graph is given tensors on {', '.join(sorted(map(str, found)))}", "move them to one device")
-    return Place(gpus.pop(), replay, tunes)
+    return GpuDevice(gpus.pop(), replay, tunes)
 
 
 def triton_backend(graph: Graph, example_inputs: Sequence, options: dict | None = None, mode: str | None = None) -> Callable:
@@ -154,7 +154,7 @@ def tuned_text(compiled: Any) -> str:
     """What was tried for the kernels of a compiled graph, and what was chosen."""
     found = []
     for run in report_runs(compiled):
-        for sizes, tuned in run.tuned.items() if isinstance(run, OnDevice) else ():
+        for sizes, tuned in run.tuned.items() if isinstance(run, DeviceGraph) else ():
             shown = ", ".join(f"{k}={n}" for k, n in sizes)
             found += [f"{run.program.name}{' at ' + shown if shown else ''}", *(t.text() for t in tuned.trials)]
     return "\n".join(found) + "\n" if found else ""
@@ -166,7 +166,7 @@ def report_runs(compiled: Any) -> list:
         return []
     training = compiled.training
     found = [compiled.forward, *([back for _, back in training.made.values()] if training is not None else [])]
-    return [run.run if isinstance(run, Around) else run for run in found]
+    return [run.run if isinstance(run, OutputAssembler) else run for run in found]
 
 
 def drafted(program: Program, facts: Facts) -> tuple:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...capture.shapes.value_ranges import Bounds
-from ...capture.shapes.expr import ExprLike, plain, product
+from ...capture.shapes.expr import ExprLike, int_if_const, product
 from ..loops.ir import Axis
 from .triton_text import Lines, expression, factor
 
 
-class Made(NamedTuple):
+class BlockValue(NamedTuple):
     """A value that has been printed: its text and the dimensions of the tile that it depends on."""
 
     text: str
@@ -33,7 +33,7 @@ class Dim:
 
     @property
     def extent(self) -> ExprLike:
-        return plain(product(axis.extent for axis in self.axes))
+        return int_if_const(product(axis.extent for axis in self.axes))
 
     @property
     def mask(self) -> str:
@@ -94,6 +94,6 @@ def decode(out: Lines, axes: tuple[Axis, ...], flat: str, bounds: Bounds) -> Non
     if len(axes) < 2:
         return
     for k, axis in enumerate(axes):
-        faster = plain(product(a.extent for a in axes[k + 1 :]))
+        faster = int_if_const(product(a.extent for a in axes[k + 1 :]))
         text = flat if faster == 1 else f"{flat} // {factor(expression(faster, bounds))}"
         out(f"{axis.name} = {text}" + (f" % {factor(expression(axis.extent, bounds))}" if k else ""))

@@ -85,7 +85,7 @@ def interpreting(memory: Iterable[np.ndarray] = ()) -> Iterator[Any]:
     patches.set(found.ScanOps, "apply_impl", functools.partialmethod(_scan, found))
     patches.set(tl.tensor, "__index__", lambda self: int(self.handle.data.item()))
     patches.set(found.InterpretedFunction, "__call__", _call_inside)
-    fence = Fence(memory)
+    fence = BoundsChecker(memory)
     for name in ACCESSES if fence.starts else ():
         patches.set(builder, name, fence.around(name, getattr(builder, name)))
     _patch_libdevice(found, tl, patches)
@@ -107,7 +107,7 @@ ACCESSES = {
 }
 
 
-class Fence:
+class BoundsChecker:
     """Arrays in memory; an access must lie in one of them."""
 
     def __init__(self, memory: Iterable[np.ndarray]):
@@ -207,7 +207,7 @@ def _reduce(ops: Any, found: Any, given: Any) -> Any:
         high = [np.take(a, range(half, 2 * half), axis) for a in arrays]
         arrays = _combined(ops, [*low, *high], types_)
     results = [np.take(a, 0, axis) if not ops.keep_dims else a for a in arrays]
-    return tuple(_made(ops, r, t) for r, t in zip(results, types_))
+    return tuple(_interpreter_value(ops, r, t) for r, t in zip(results, types_))
 
 
 def _scan(ops: Any, found: Any, given: Any) -> Any:
@@ -224,16 +224,16 @@ def _scan(ops: Any, found: Any, given: Any) -> Any:
         arrays = [np.where(there, j, a) for a, j in zip(arrays, joined)]
         distance *= 2
     arrays = [np.flip(a, axis) if ops.reverse else a for a in arrays]
-    return tuple(_made(ops, a, t) for a, t in zip(arrays, types_))
+    return tuple(_interpreter_value(ops, a, t) for a, t in zip(arrays, types_))
 
 
 def _combined(ops: Any, arrays: list[np.ndarray], types_: list[Any]) -> list[np.ndarray]:
-    operands = [_made(ops, a, t) for a, t in zip(arrays, [*types_, *types_])]
+    operands = [_interpreter_value(ops, a, t) for a, t in zip(arrays, [*types_, *types_])]
     result = ops.combine_fn(*operands)
     return [r.handle.data for r in (result if isinstance(result, (tuple, list)) or hasattr(result, "values") else (result,))]
 
 
-def _made(ops: Any, array: np.ndarray, kind: Any) -> Any:
+def _interpreter_value(ops: Any, array: np.ndarray, kind: Any) -> Any:
     return ops.to_tensor(np.asarray(array), kind)
 
 

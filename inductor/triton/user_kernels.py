@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...capture.shapes.symbolic_shapes import SymBool, SymFloat, SymInt
-from ...eager.ops.user_kernels import KernelCall, WrappedKernel, record
+from ...eager.ops.user_kernels import KernelCall, WrappedKernel, user_kernel_op
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
 from ...runtime.errors import BackendError
@@ -49,7 +49,7 @@ def wrap(kernel: Any) -> Kernel:
 
 def launch(kernel: Any, grid: Callable[[dict], Any] | tuple | int, *args: Any, **kwargs: Any) -> None:
     """One call of a kernel; like triton's, with options of its compiler (`num_warps`, ...) among the keywords."""
-    given, options = bound(kernel, args, kwargs)
+    given, options = bind_arguments(kernel, args, kwargs)
     shape = grid(given) if callable(grid) else grid
     shape = tuple(int(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     tensors = [(name, v) for name, v in given.items() if isinstance(v, Tensor)]
@@ -61,9 +61,11 @@ def launch(kernel: Any, grid: Callable[[dict], Any] | tuple | int, *args: Any, *
     places = {t.device.type for _, t in tensors}
     if len(places) > 1:
         raise RuntimeError(f"{kernel.fn.__name__}: expected all tensors to be on the same device, but found {sorted(places)}")
-    names = written(kernel)
+    names = written_parameters(kernel)
     if any(is_fake(t) for _, t in tensors):
-        return put(kernel, shape, given, [t for _, t in tensors], [k for k, (name, _) in enumerate(tensors) if name in names])
+        return trace_call(
+            kernel, shape, given, [t for _, t in tensors], [k for k, (name, _) in enumerate(tensors) if name in names]
+        )
     with recording(False):
         if places == {"cuda"}:
             on_gpu(kernel, shape, given, options)
@@ -79,7 +81,7 @@ def is_fake(t: Tensor) -> bool:
     return t._array is None and getattr(t._storage, "block", None) is None
 
 
-def bound(kernel: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[dict, dict]:
+def bind_arguments(kernel: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[dict, dict]:
     """(arguments by parameter, options of the compiler)"""
     signature = inspect.signature(kernel.fn)
     options = {name: v for name, v in kwargs.items() if name not in signature.parameters}
@@ -88,7 +90,7 @@ def bound(kernel: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[dict, di
     return dict(found.arguments), options
 
 
-def put(kernel: Any, grid: tuple, given: dict, tensors: list, numbers: list) -> None:
+def trace_call(kernel: Any, grid: tuple, given: dict, tensors: list, numbers: list) -> None:
     """The call as one operation of a graph; what it writes is copied back."""
     at = iter(range(len(tensors)))
     known = lambda v: int(v) if isinstance(v, SymInt) else float(v) if isinstance(v, (SymFloat, SymBool)) else v
@@ -96,7 +98,7 @@ def put(kernel: Any, grid: tuple, given: dict, tensors: list, numbers: list) -> 
     call = KernelCall(kernel, grid, arguments, tuple(numbers), interpret)
     if not numbers:
         return
-    made = record(len(numbers))(tuple(tensors), call)
+    made = user_kernel_op(len(numbers))(tuple(tensors), call)
     with recording(False):
         for k, value in zip(numbers, made if isinstance(made, tuple) else (made,)):
             tensors[k].copy_(value)
@@ -106,7 +108,7 @@ def put(kernel: Any, grid: tuple, given: dict, tensors: list, numbers: list) -> 
 
 
 @functools.cache
-def written(kernel: Any) -> frozenset[str]:
+def written_parameters(kernel: Any) -> frozenset[str]:
     """The parameters whose memory it writes; all of them where its text cannot be read."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kernel.fn))).body[0]
@@ -157,7 +159,7 @@ class Writes(ast.NodeVisitor):
         elif isinstance(node.func, ast.Name) and (called := self.names.get(node.func.id)) is not None and hasattr(called, "fn"):
             names = list(inspect.signature(called.fn).parameters)
             given = [*zip(names, node.args), *((k.arg, k.value) for k in node.keywords)]
-            self.stored |= frozenset().union(*(self.of(value) for name, value in given if name in written(called)))
+            self.stored |= frozenset().union(*(self.of(value) for name, value in given if name in written_parameters(called)))
         self.generic_visit(node)
 
 
@@ -168,7 +170,7 @@ def interpret(kernel: Any, grid: tuple, given: Mapping[str, Any]) -> None:
     """Run all programs of a call on arrays, one after the other."""
     tl = importlib.import_module("triton.language")
     constants = constant_names(kernel)
-    with triton_api.interpreting() as found, swapped(found, kernel):
+    with triton_api.interpreting() as found, interpreted_functions(found, kernel):
         arguments = {}
         for name, v in given.items():
             if hasattr(v, "ctypes"):
@@ -196,7 +198,7 @@ def constant_names(kernel: Any) -> set[str]:
 
 
 @contextmanager
-def swapped(found: Any, kernel: Any) -> Iterator[None]:
+def interpreted_functions(found: Any, kernel: Any) -> Iterator[None]:
     """Functions that triton would compile are ones that its interpreter runs: those beside the kernel, and triton's own."""
     spaces = [vars(importlib.import_module(name)) for name in ("triton.language", "triton.language.standard")]
     patched = []
@@ -225,23 +227,23 @@ def on_gpu(kernel: Any, grid: tuple, given: Mapping[str, Any], options: Mapping[
     on = driver(device.index)
     launched = as_launch(kernel, grid, given, options)
     if all(n > 0 for n in grid):
-        prepared(on, chip_of(on.capability), kernel, launched)(
+        prepare_launch(on, chip_of(on.capability), kernel, launched)(
             {name: v.data_ptr() for name, v in given.items() if isinstance(v, Tensor)}, cuda.current_stream(device).cuda_stream
         )
 
 
-def as_launch(kernel: Any, grid: tuple, given: Mapping[str, Any], options: Mapping[str, Any]) -> aot.Launched:
+def as_launch(kernel: Any, grid: tuple, given: Mapping[str, Any], options: Mapping[str, Any]) -> aot.KernelLaunch:
     """The call as the launcher takes it: ones, None and truth are constants, as triton has it."""
     names, arguments, constants = constant_names(kernel), [], []
     for name, v in given.items():
         if isinstance(v, Tensor):
             place = aot.UNALIGNED if v.data_ptr() % 16 else None
-            arguments.append((name, aot.Given(f"*{memory_type(v.dtype)}", name, place)))
+            arguments.append((name, aot.LaunchArgument(f"*{memory_type(v.dtype)}", name, place)))
         elif name in names or v is None or isinstance(v, bool) or type(v) is int and v == 1:
             constants.append((name, v))
         else:
-            arguments.append((name, aot.Given(kind_of(v), value=v)))
-    return aot.Launched(
+            arguments.append((name, aot.LaunchArgument(kind_of(v), value=v)))
+    return aot.KernelLaunch(
         kernel.fn.__name__, grid, tuple(arguments), tuple(constants), tuple({"num_warps": 4, "num_stages": 3, **options}.items())
     )
 
@@ -249,8 +251,8 @@ def as_launch(kernel: Any, grid: tuple, given: Mapping[str, Any], options: Mappi
 _prepared: dict[tuple, Any] = {}
 
 
-def prepared(on: Any, chip: int, kernel: Any, launched: aot.Launched) -> Any:
-    from .launch import Prepared
+def prepare_launch(on: Any, chip: int, kernel: Any, launched: aot.KernelLaunch) -> Any:
+    from .launch import PreparedLaunches
 
     key = (id(on), chip, kernel, launched)
     found = _prepared.get(key)
@@ -262,14 +264,14 @@ def prepared(on: Any, chip: int, kernel: Any, launched: aot.Launched) -> Any:
                 f"{on.most_shared:,}",
                 "call it with smaller blocks, or fewer num_stages",
             )
-        found = _prepared[key] = Prepared(on, [binary])
+        found = _prepared[key] = PreparedLaunches(on, [binary])
     return found
 
 
 _binaries: dict[tuple, aot.Binary] = {}
 
 
-def compiled(kernel: Any, launched: aot.Launched, chip: int) -> aot.Binary:
+def compiled(kernel: Any, launched: aot.KernelLaunch, chip: int) -> aot.Binary:
     """The binary of a call's types and constants; the grid and the numbers are no part of it."""
     key = (kernel, chip, aot.signature(launched), launched.constants, launched.options)
     if key not in _binaries:

@@ -266,9 +266,9 @@ def test_marks_on_tensors():
     x = tensor(3, 4)
     compiler.mark_dynamic(x, -1)
     compiler.mark_dynamic(x, 0, min=2, max=9)
-    assert state.marks(x) == {1: True, 0: (2, 9)}
+    assert state.dynamic_marks(x) == {1: True, 0: (2, 9)}
     compiler.mark_static(x)
-    assert state.marks(x) == {0: False, 1: False} and state.marks(tensor(2)) == {}
+    assert state.dynamic_marks(x) == {0: False, 1: False} and state.dynamic_marks(tensor(2)) == {}
     with pytest.raises(IndexError, match="out of range"):
         compiler.mark_dynamic(x, 2)
 

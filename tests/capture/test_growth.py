@@ -440,7 +440,7 @@ def test_a_number_beside_members_of_other_types_is_learned():
 
 
 def test_what_several_failed_entries_teach():
-    from flambeau.capture.guards.recompiles import Learned, learn
+    from flambeau.capture.guards.recompiles import AutomaticDynamic, learn_dynamic
 
     failure = lambda kind, name, **more: type(
         "Failure", (), {"kind": kind, "name": name, "old": 1, "new": 2, "dim": None, **more}
@@ -453,8 +453,8 @@ def test_what_several_failed_entries_teach():
         ([[number, other], [other]], {}),
         ([[number, other], [number, size]], {"n": True, "x": {0}}),
     ):
-        learned = Learned()
-        learn(learned, entries)
+        learned = AutomaticDynamic()
+        learn_dynamic(learned, entries)
         assert learned.symbolic == want
 
 

@@ -1,4 +1,5 @@
-"""A compilation that is cut off anywhere leaves its thread as it was: Ctrl-C, a timer's exception, an error between any two lines.
+"""A compilation that is cut off anywhere leaves its thread as it was: Ctrl-C, a timer's exception, an error between any two
+lines.
 
 `INTERRUPTS` (default: a few seconds of them) says how many places are tried.
 """
@@ -73,8 +74,8 @@ def surrounded():
 
 @pytest.fixture
 def cut_at(monkeypatch):
-    """cut_at(k): the next compilation raises before the k-th watched line that it comes to for the first time, or None: just tells
-    how many there are."""
+    """cut_at(k): the next compilation raises before the k-th watched line that it comes to for the first time, or None: just
+    tells how many there are."""
     miss, told = Compiled.miss, {}
 
     def watched(self, *args):
@@ -179,8 +180,8 @@ def test_signals_at_random_moments(monkeypatch):
 
 
 def test_what_settles_is_interrupted_itself(monkeypatch):
-    """`put_back` is called again until it ends; the first error stays."""
-    kept, calls = surroundings.put_back, []
+    """`restore_state` is called again until it ends; the first error stays."""
+    kept, calls = surroundings.restore_state, []
 
     def often(saved):
         calls.append(saved)
@@ -193,7 +194,7 @@ def test_what_settles_is_interrupted_itself(monkeypatch):
     import numpy as np
 
     def use(put_back):
-        native.configure(tensor=Tensor, ndarray=np.ndarray, keep=surroundings.keep, put_back=put_back)
+        native.configure(tensor=Tensor, ndarray=np.ndarray, keep=surroundings.save_state, put_back=put_back)
 
     use(often)
     try:

@@ -13,10 +13,10 @@ from .harness import captured  # noqa: F401
 
 from flambeau.capture import _capture as native
 from flambeau.capture.frontend.api import Compiled
-from flambeau.capture.frontend.trace_context import Context
+from flambeau.capture.frontend.trace_context import TraceContext
 from flambeau.capture.graph.graph import Graph, Node
 
-MADE = (Graph, Node, Compiled, Context, native.Entry, native.Wrapper, native.Resume, native.GuardTree)
+MADE = (Graph, Node, Compiled, TraceContext, native.Entry, native.Wrapper, native.Resume, native.GuardTree)
 BACKENDS = ["eager", "inductor"]
 
 

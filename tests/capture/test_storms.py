@@ -276,7 +276,7 @@ def test_one_line_of_the_program_is_told_once(monkeypatch):
     compiled(f)(X, 3)
     mine = [line for line in lines if "told once" in line]
     assert len(mine) == 1 and mine[0].startswith(__file__) and counted().breaks > 1, lines
-    told = skipfiles.Tries()
+    told = skipfiles.CaptureAttempts()
     assert told.first_under("mine.py:3", "/x/site-packages/a.py:1") and not told.first_under(
         "mine.py:3", "/x/site-packages/b.py:9"
     )

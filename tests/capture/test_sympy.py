@@ -189,7 +189,7 @@ n, m, k = var("n"), var("m"), var("k", "int")
     ],
 )
 def test_proofs_beyond_bounds(op, e, expected):
-    assert proofs.may_pay(e) and proofs.proved(op, e, Bounds()) is expected
+    assert proofs.is_worth_proving(e) and proofs.proved(op, e, Bounds()) is expected
 
 
 def test_a_fact_and_a_range_help():
@@ -205,7 +205,7 @@ def test_a_fact_and_a_range_help():
 @given(st.sampled_from([">=", "==", "!="]), trees(), st.lists(VALUES, min_size=10, max_size=10))
 def test_what_is_proved_holds(op, tree, points):
     made = expression(tree)
-    if made is None or not proofs.may_pay(made[0]):
+    if made is None or not proofs.is_worth_proving(made[0]):
         return
     answer = proofs.proved(op, made[0], Bounds())
     compute = {">=": operator.ge, "==": operator.eq, "!=": operator.ne}[op]

@@ -178,7 +178,7 @@ def test_devices():
     with pytest.raises(RuntimeError, match="Expected one of"):
         devices.device("nowhere")
     with pytest.raises(RuntimeError, match="CUDA is not available.*install cupy"):
-        devices.place("cuda")
+        devices.resolve_device("cuda")
     with devices.device("meta"):
         assert devices.get_default_device() is devices.meta
     assert devices.get_default_device() is cpu

@@ -12,7 +12,7 @@ from flambeau.inductor.cpp.codegen import generate
 from flambeau.inductor.loops.lower import lower
 from flambeau.inductor.schedule.memory_planning import plan
 from flambeau.inductor.schedule.scheduler import schedule
-from flambeau.inductor.schedule.split_reduction import Parallel
+from flambeau.inductor.schedule.split_reduction import Parallelism
 from flambeau.runtime import toolchain
 
 from .tools import compiled, dtypes, tensor
@@ -93,5 +93,5 @@ def test_results_go_past_the_caches_beside_sums(soon, trace, make, monkeypatch):
 
 
 def test_a_target_without_walks_has_no_sums_beside(soon, trace, make):
-    program = schedule(lower(trace(rows_and_columns, make(24, 20))), Parallel())
+    program = schedule(lower(trace(rows_and_columns, make(24, 20))), Parallelism())
     assert not any(kernel.sums() for kernel in program.kernels)

@@ -111,8 +111,8 @@ def found(f, *inputs, **settings):
     """What is found in `f`, or None."""
     with config.patch(verify=False, optimize=0, strict=True):
         try:
-            torch.compile(f, backend=bisect.Comparing(), **settings)(*inputs)
-        except bisect.Found as error:
+            torch.compile(f, backend=bisect.ComparingBackend(), **settings)(*inputs)
+        except bisect.DifferenceFound as error:
             return error.finding
     return None
 
@@ -248,9 +248,9 @@ def test_a_later_call(monkeypatch):
 
     monkeypatch.setattr(codegen, "write_kernel", clipping)
     with config.patch(verify=False, optimize=0, strict=True):
-        compiled = torch.compile(lambda x: torch.sin(x) + 1, backend=bisect.Comparing(calls=2))
+        compiled = torch.compile(lambda x: torch.sin(x) + 1, backend=bisect.ComparingBackend(calls=2))
         compiled(torch.zeros(4))
-        with pytest.raises(bisect.Found) as raised:
+        with pytest.raises(bisect.DifferenceFound) as raised:
             compiled(torch.full((4,), 1.5))
     finding = raised.value.finding
     assert finding.stage == "C++" and finding.kernel == "k_add" and "values(" in finding.repro or "normal(" in finding.repro
@@ -261,7 +261,7 @@ def test_inputs_that_only_the_call_had(flipped):
     x = torch.zeros(3, 4)
     x[1, 2] = 3e38
     graph = repro.graph_of(lambda a: (torch.exp(a),), [x])
-    program = minifier.Program(graph, (x,))
+    program = minifier.FailingProgram(graph, (x,))
     text = repro.text_of(graph, [x], ["told"], False)
     space = runpy_space(text)
     assert np.array_equal(space["INPUTS"][0].numpy(), x.numpy()) and program.fault() is None

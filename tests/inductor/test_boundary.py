@@ -11,7 +11,7 @@ from flambeau.eager import random
 from flambeau.inductor import debug_backends, driver, targets
 from flambeau.inductor.cpp import launch
 from flambeau.inductor.pass_manager import Target
-from flambeau.inductor.runtime.runtime_wrapper import Function
+from flambeau.inductor.runtime.runtime_wrapper import FunctionExecutable
 from flambeau.runtime import compile_log
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import CheckFailed, InternalError
@@ -96,7 +96,7 @@ def test_the_first_stage_that_differs_is_named(monkeypatch):
                     values[k] = ops.add(values[k], 0.5)
             return values
 
-        return Function(run)
+        return FunctionExecutable(run)
 
     with pytest.raises(InternalError) as error:
         driver.compile_graph(graph, list(args), {"verify": True}, Target("wrong", wrong, phases=()))

@@ -146,8 +146,8 @@ def three_heads(x, w, v):
 
 def test_another_pattern_of_gradients_is_stored_too(store, passes, monkeypatch):
     late = []
-    late_backward = driver.late_backward
-    monkeypatch.setattr(driver, "late_backward", lambda *args: late.append(args[3]) or late_backward(*args))
+    late_backward = driver.compile_late_backward
+    monkeypatch.setattr(driver, "compile_late_backward", lambda *args: late.append(args[3]) or late_backward(*args))
     make = lambda: [leaf(3, 4), leaf(4, seed=1), leaf(4, seed=2)]
 
     def some(f, chosen):

@@ -344,7 +344,7 @@ def test_kernels_without_a_decision_round_no_more_than_before():
     ):
         made = []
         with pytest.MonkeyPatch.context() as patches:
-            patches.setattr(half_rounding, "mark", lambda *args: made.append(args))
+            patches.setattr(half_rounding, "insert_rounding", lambda *args: made.append(args))
             flambeau.compile(f, backend="loops")(
                 torch.ones(4, 8, dtype=torch.bfloat16, requires_grad=True)
             ).float().sum().backward()

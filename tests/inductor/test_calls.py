@@ -144,14 +144,14 @@ def text_of(f, *args):
     """The generated C++ of a function without gradients."""
     from flambeau.inductor.cpp import wrapper
 
-    texts, load = [], wrapper.Compiled.__init__
+    texts, load = [], wrapper.CppExecutable.__init__
 
     def remember(self, launch, path, source, launcher):
         texts.append(source)
         load(self, launch, path, source, launcher)
 
     with pytest.MonkeyPatch.context() as patch, flambeau.no_grad():
-        patch.setattr(wrapper.Compiled, "__init__", remember)
+        patch.setattr(wrapper.CppExecutable, "__init__", remember)
         sources(f, *args)
     return texts[0]
 

@@ -7,7 +7,7 @@ import flambeau as torch
 from flambeau.eager.op.op import OPS
 from flambeau.inductor.tools import formulas
 
-FAST = formulas.fast_records()
+FAST = formulas.fast_ops()
 
 
 def test_the_file_is_up_to_date():

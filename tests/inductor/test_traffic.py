@@ -148,7 +148,7 @@ def test_what_a_kernel_reads_does_not_go_past_the_caches(far):
     body, axis = Body(), Axis("i", 64)
     x = tools.buffer("x", dtypes.float32, (64,))
     kernel = LoopKernel("own", (), (Step((axis,), (Store(x, (axis.var,), body.load(x, (axis.var,))),)),))
-    assert prefetch.streamed(kernel) == (frozenset(), "")
+    assert prefetch.streaming_stores(kernel) == (frozenset(), "")
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
@@ -208,4 +208,4 @@ def test_rows_that_do_not_begin_on_a_line_are_not_streamed(far, columns, streams
     x, out = (tools.buffer(name, dtypes.float32, (50, columns), kind) for name, kind in (("x", "input"), ("out", "output")))
     place = (i.var, j.var)
     kernel = LoopKernel("rows", (i,), (Step((j,), (Store(out, place, body.load(x, place)),)),))
-    assert prefetch.streamed(kernel) == (frozenset({"out"} if streams else ()), "")
+    assert prefetch.streaming_stores(kernel) == (frozenset({"out"} if streams else ()), "")

@@ -10,7 +10,7 @@ from flambeau.eager.state import recording
 from flambeau.eager.tensor import Tensor, fake_tensor
 from flambeau.inductor import debug_backends, driver
 from flambeau.inductor.runtime.compare_stages import gradients_of, tensors_in
-from flambeau.inductor.graph.retrace import Recorder
+from flambeau.inductor.graph.retrace import Retracer
 from flambeau.inductor.graph.verify import differs
 from flambeau.runtime.config import config
 
@@ -44,7 +44,7 @@ def no_grad():
     return recording(False)
 
 
-class Numbering(Recorder):
+class Numbering(Retracer):
     """Numbers the draws in program order, as capture does."""
 
     def record(self, op, nodes, result):

@@ -34,13 +34,13 @@ def programs(monkeypatch):
     """The loop programs that the backend was given while the test ran."""
     from flambeau.inductor.triton import interpret
 
-    found, made = [], interpret.Interpreted.__init__
+    found, made = [], interpret.InterpretedGraph.__init__
 
     def note(self, program, *args):
         found.append(program)
         made(self, program, *args)
 
-    monkeypatch.setattr(interpret.Interpreted, "__init__", note)
+    monkeypatch.setattr(interpret.InterpretedGraph, "__init__", note)
     return found
 
 

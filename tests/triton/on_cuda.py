@@ -1,5 +1,5 @@
-"""Programs compiled for CUDA tensors, in a process where cupy is a stand-in whose memory is the host's: launches are run by triton's
-interpreter, with the addresses that the driver would get. Prints what differs from eager on the processor as JSON."""
+"""Programs compiled for CUDA tensors, in a process where cupy is a stand-in whose memory is the host's: launches are run by
+triton's interpreter, with the addresses that the driver would get. Prints what differs from eager on the processor as JSON."""
 
 import importlib
 import json
@@ -120,7 +120,7 @@ PROGRAMS = (arithmetic, written, drawn, broken, checked, sizes, trained, attende
 
 def main():
     fake_cupy.install()
-    device.Place.__init__, device.Place.prepare = init, staticmethod(interpreted)
+    device.GpuDevice.__init__, device.GpuDevice.prepare = init, staticmethod(interpreted)
     aot.compile_program = launched
     different = {}
     for program in PROGRAMS:

@@ -1,4 +1,5 @@
-"""Blocks of kernels are measured, on a driver whose clock is made up: the fastest is taken, kept and told; what does not fit is not."""
+"""Blocks of kernels are measured, on a driver whose clock is made up: the fastest is taken, kept and told; what does not fit is
+not."""
 
 import pytest
 import flambeau
@@ -35,7 +36,7 @@ def tuning(stub, tmp_path, monkeypatch):
             self.driver = launch.Driver(stub.path)
 
         def prepare(self, binaries):
-            return launch.Prepared(self.driver, binaries)
+            return launch.PreparedLaunches(self.driver, binaries)
 
     def backend(graph, inputs):
         return driver.compile_graph(graph, inputs, None, target.on_device(backend.place))

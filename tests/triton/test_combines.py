@@ -10,7 +10,7 @@ from flambeau.inductor.loops.body import Body, Buffer
 from flambeau.inductor.loops.ir import Axis, LoopKernel, Program, Reduce, Step, Store
 from flambeau.inductor.schedule.memory_planning import plan
 from flambeau.inductor.triton import triton_api
-from flambeau.inductor.triton.interpret import Interpreted
+from flambeau.inductor.triton.interpret import InterpretedGraph
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import InternalError
 
@@ -59,7 +59,7 @@ def test_combines(combine, width):
             x = numbers(width, dtype, odd)
             wanted = interpreter.run(made, [x.reshape(-1)])
             for large in (True, False):
-                found = Interpreted(made, large)([x.reshape(-1)])
+                found = InterpretedGraph(made, large)([x.reshape(-1)])
                 for a, b in zip(found, wanted):
                     np.testing.assert_allclose(a.numpy(), b, rtol=2e-4, atol=1e-4)
 
@@ -67,7 +67,7 @@ def test_combines(combine, width):
 def test_an_access_outside_of_memory_is_told():
     """A row longer than its array: without the mask of the last block nothing else would notice."""
     made = program("sum", 37, dtypes.float32)
-    run = Interpreted(made)
+    run = InterpretedGraph(made)
     text = run.source.replace("rmask = j0 < 37", "rmask = j0 < 64")
     run.namespace = triton_api.load(text, interpreted=True)
     x = np.zeros(ROWS * 37, np.float32)

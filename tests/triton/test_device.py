@@ -1,5 +1,5 @@
-"""What calls a GPU, without one: memory is the host's, and each launch, with its addresses, numbers, grid and blocks as the driver
-would get them, is run by triton's interpreter. Then the choices: chips, shared memory, devices."""
+"""What calls a GPU, without one: memory is the host's, and each launch, with its addresses, numbers, grid and blocks as the
+driver would get them, is run by triton's interpreter. Then the choices: chips, shared memory, devices."""
 
 import importlib
 import json
@@ -138,8 +138,8 @@ def test_arrays_that_are_not_aligned_are_told(host):
     for x in (whole[:8], whole[1:], whole[:8], whole[1:]):
         assert flambeau.equal(compiled(x), x * 2)
     assert told == [[None, None], [aot.UNALIGNED, None]]
-    given = [(("x", aot.Given("*fp32", "x", value)),) for value in (None, aot.UNALIGNED)]
-    assert [aot.signature(aot.Launched("k", (1,), g, (), ()))[0][2] for g in given] == [True, False]
+    given = [(("x", aot.LaunchArgument("*fp32", "x", value)),) for value in (None, aot.UNALIGNED)]
+    assert [aot.signature(aot.KernelLaunch("k", (1,), g, (), ()))[0][2] for g in given] == [True, False]
 
 
 @pytest.mark.parametrize("capability, chip", [(80, 80), (86, 80), (89, 80), (90, 90)])

@@ -1,4 +1,5 @@
-"""What goes wrong on a GPU is an error that says what, or the next config; never a wrong result. The driver is a recording one."""
+"""What goes wrong on a GPU is an error that says what, or the next config; never a wrong result. The driver is a recording
+one."""
 
 import flambeau
 import pytest
@@ -20,7 +21,7 @@ class Stubbed(Host):
         self.driver, self.replay, self.most_shared = launch.Driver(stub.path), replay, 1 << 20
 
     def prepare(self, binaries):
-        return (launch.Replayed if self.replay else launch.Prepared)(self.driver, binaries)
+        return (launch.CudaGraphLaunches if self.replay else launch.PreparedLaunches)(self.driver, binaries)
 
     def empty(self, elements, dtype):
         self.left -= 1
@@ -39,7 +40,7 @@ def place(stub, monkeypatch):
         )
 
     monkeypatch.setattr(aot, "binary", lambda key, *given: compiled(*given))
-    monkeypatch.setattr(aot, "kept_list", lambda whole: None)
+    monkeypatch.setattr(aot, "load_launches", lambda whole: None)
     monkeypatch.setattr(aot.artifact_store, "put", lambda *given: "")
     return Stubbed(stub)
 
@@ -100,7 +101,7 @@ def test_launches_before_a_refused_one_give_no_result(stub, place):
     x = flambeau.ones(64, 64)
     f(x)
     failing(stub, 1, at=1)
-    with pytest.raises(launch.Refused, match="CUDA error 1: .* was not launched"):
+    with pytest.raises(launch.OutOfResources, match="CUDA error 1: .* was not launched"):
         f(x)
 
 
@@ -115,9 +116,9 @@ def test_a_chip_without_kernels(stub):
 def test_a_cubin_of_another_chip(stub, monkeypatch):
     on = launch.Driver(stub.path)
     monkeypatch.setattr(on.library, "fb_cuda_load", lambda *given: launch.NO_IMAGE, raising=False)
-    launched = aot.Launched("k", (1,), (), (), ())
+    launched = aot.KernelLaunch("k", (1,), (), (), ())
     with pytest.raises(BackendError, match=r"k was compiled for another chip than this one \(sm_90\)"):
-        launch.Prepared(on, [aot.Binary(launched, b"\x7fELF", "", {"name": "k", "shared": 0, "num_warps": 1})])
+        launch.PreparedLaunches(on, [aot.Binary(launched, b"\x7fELF", "", {"name": "k", "shared": 0, "num_warps": 1})])
 
 
 def test_types_that_kernels_do_not_compute_in():

@@ -5,20 +5,24 @@ import time
 
 import pytest
 from flambeau.inductor.triton import launch
-from flambeau.inductor.triton.aot import Binary, Given, Launched
+from flambeau.inductor.triton.aot import Binary, LaunchArgument, KernelLaunch
 from flambeau.runtime.errors import BackendError
 
 
 def binary(kernel="k", arguments=(), grid=(7,), cubin=b"\x7fELF1", **facts):
     facts = {"name": kernel, "shared": 1024, "num_warps": 4, "num_ctas": 1, **facts}
-    return Binary(Launched(kernel, grid, tuple(arguments), (), ()), cubin, "", facts)
+    return Binary(KernelLaunch(kernel, grid, tuple(arguments), (), ()), cubin, "", facts)
 
 
 TWO = [
-    binary("first", [("x", Given("*fp32", "x")), ("n", Given("i32", value=-5)), ("y", Given("*fp32", "y"))], (3, 2)),
+    binary(
+        "first",
+        [("x", LaunchArgument("*fp32", "x")), ("n", LaunchArgument("i32", value=-5)), ("y", LaunchArgument("*fp32", "y"))],
+        (3, 2),
+    ),
     binary(
         "second",
-        [("y", Given("*fp32", "y")), ("seed", Given("i64", "seed")), ("rate", Given("fp64", "rate"))],
+        [("y", LaunchArgument("*fp32", "y")), ("seed", LaunchArgument("i64", "seed")), ("rate", LaunchArgument("fp64", "rate"))],
         (9,),
         b"\x7fELF2",
         num_warps=8,
@@ -29,7 +33,7 @@ TWO = [
 
 
 def test_one_call_launches_all_in_order(stub):
-    prepared = launch.Prepared(launch.Driver(stub.path), TWO)
+    prepared = launch.PreparedLaunches(launch.Driver(stub.path), TWO)
     stub.set("counted_parameters", 5)
     for start in (0x1000, 0x2000):
         prepared({"x": start, "y": start + 64}, stream=0xABC, scalars={"seed": -1, "rate": 0.5})
@@ -45,12 +49,12 @@ def test_one_call_launches_all_in_order(stub):
 
 
 def test_equal_kernels_are_loaded_once(stub):
-    launch.Prepared(launch.Driver(stub.path), [TWO[0], TWO[0]])
+    launch.PreparedLaunches(launch.Driver(stub.path), [TWO[0], TWO[0]])
     assert ctypes.c_int.in_dll(stub, "loaded").value == 1
 
 
 def test_failures_name_the_kernel(stub):
-    prepared = launch.Prepared(launch.Driver(stub.path), TWO)
+    prepared = launch.PreparedLaunches(launch.Driver(stub.path), TWO)
     call = lambda: prepared({"x": 0, "y": 0}, scalars={"seed": 0, "rate": 0.0})
     stub.set("fail_at", 1)
     stub.set("fail_code", 700)
@@ -71,11 +75,11 @@ def test_failures_name_the_kernel(stub):
 def test_what_cannot_be_loaded_is_refused(stub, tmp_path):
     on = launch.Driver(stub.path)
     with pytest.raises(BackendError, match="wide needs 300,000 bytes of shared memory"):
-        launch.Prepared(on, [binary("wide", shared=300_000)])
+        launch.PreparedLaunches(on, [binary("wide", shared=300_000)])
     with pytest.raises(launch.LaunchError, match="broken cannot be loaded"):
-        launch.Prepared(on, [binary("broken", cubin=b"none")])
+        launch.PreparedLaunches(on, [binary("broken", cubin=b"none")])
     with pytest.raises(BackendError, match="scratch"):
-        launch.Prepared(on, [binary("other", global_scratch_size=8)])
+        launch.PreparedLaunches(on, [binary("other", global_scratch_size=8)])
     with pytest.raises(BackendError, match="cannot be opened"):
         launch.Driver(str(tmp_path / "nowhere.so"))
 
@@ -85,7 +89,7 @@ def test_devices_have_contexts_of_their_own(stub):
     first = launch.Driver(stub.path)
     assert (first.capability, first.most_shared) == (90, 232448)
     for on, number in ((second, 1), (first, 0), (second, 1)):
-        launch.Prepared(on, TWO)({"x": 0, "y": 0}, scalars={"seed": 0, "rate": 0.0})
+        launch.PreparedLaunches(on, TWO)({"x": 0, "y": 0}, scalars={"seed": 0, "rate": 0.0})
         assert ctypes.c_int.in_dll(stub, "current_device").value == number
     with pytest.raises(launch.LaunchError, match="error 101"):
         launch.Driver(stub.path, 5)
@@ -97,7 +101,7 @@ def counted(stub, name):
 
 def test_addresses_that_come_again_are_replayed(stub):
     """The first call of a table launches, the second records it, and all later ones are one launch of a graph each."""
-    prepared = launch.Replayed(launch.Driver(stub.path), TWO)
+    prepared = launch.CudaGraphLaunches(launch.Driver(stub.path), TWO)
     stub.set("counted_parameters", 5)
     call = lambda start, seed=1: prepared({"x": start, "y": start + 64}, stream=0xABC, scalars={"seed": seed, "rate": 0.5})
     call(0x1000)
@@ -119,14 +123,14 @@ def test_addresses_that_come_again_are_replayed(stub):
 
 
 def test_addresses_that_keep_changing_are_launched(stub):
-    prepared = launch.Replayed(launch.Driver(stub.path), TWO)
+    prepared = launch.CudaGraphLaunches(launch.Driver(stub.path), TWO)
     call = lambda start: prepared({"x": start, "y": 0}, scalars={"seed": 0, "rate": 0.0})
     for start in range(launch.PATIENCE + 1):
         call(64 * start)
     call(0)
     call(0)
     assert (counted(stub, "recorded"), counted(stub, "seen_count")) == (0, 2 * (launch.PATIENCE + 3))
-    several = launch.Replayed(launch.Driver(stub.path), TWO)
+    several = launch.CudaGraphLaunches(launch.Driver(stub.path), TWO)
     for start in range(2 * launch.MOST_GRAPHS):
         for _ in range(2):
             several({"x": 64 * start, "y": 0}, scalars={"seed": 0, "rate": 0.0})
@@ -134,7 +138,7 @@ def test_addresses_that_keep_changing_are_launched(stub):
 
 
 def test_what_cannot_be_recorded_is_told(stub):
-    prepared = launch.Replayed(launch.Driver(stub.path), TWO)
+    prepared = launch.CudaGraphLaunches(launch.Driver(stub.path), TWO)
     call = lambda: prepared({"x": 0, "y": 0}, scalars={"seed": 0, "rate": 0.0})
     call()
     stub.set("fail_recording", 901)
@@ -148,7 +152,7 @@ def test_what_cannot_be_recorded_is_told(stub):
 def test_a_launch_costs_the_host_little(stub, everything):
     if not everything:
         pytest.skip("times are taken where all tests are run")
-    prepared = launch.Prepared(launch.Driver(stub.path), [TWO[0]] * 1000)
+    prepared = launch.PreparedLaunches(launch.Driver(stub.path), [TWO[0]] * 1000)
     stub.set("silent", 1)
     times = []
     for _ in range(30):

@@ -53,9 +53,9 @@ def sums(x, y, a=2.5):
 
 
 def test_what_is_written():
-    assert user_kernels.written(axpy) & {"x_ptr", "y_ptr", "out_ptr"} == {"out_ptr"}
-    assert user_kernels.written(softmax_rows) & {"x_ptr", "y_ptr"} == {"y_ptr"}
-    assert user_kernels.written(count) & {"x_ptr", "bins_ptr"} == {"bins_ptr"}
+    assert user_kernels.written_parameters(axpy) & {"x_ptr", "y_ptr", "out_ptr"} == {"out_ptr"}
+    assert user_kernels.written_parameters(softmax_rows) & {"x_ptr", "y_ptr"} == {"y_ptr"}
+    assert user_kernels.written_parameters(count) & {"x_ptr", "bins_ptr"} == {"bins_ptr"}
 
 
 def test_eager():
@@ -122,9 +122,9 @@ def test_a_launch_on_a_gpu(stub):  # noqa: F811
     x, out = flambeau.zeros(64), flambeau.zeros(65)
     told, binaries = [], []
     for n, z in ((48, out), (64, out), (49, out), (48, out[1:])):
-        given, options = user_kernels.bound(axpy, (x, x, z, n, 0.5), {"BLOCK": 64, "num_warps": 2})
+        given, options = user_kernels.bind_arguments(axpy, (x, x, z, n, 0.5), {"BLOCK": 64, "num_warps": 2})
         launched = user_kernels.as_launch(axpy, (1, 3), given, options)
-        made = user_kernels.prepared(on, 90, axpy, launched)
+        made = user_kernels.prepare_launch(on, 90, axpy, launched)
         made({name: v.data_ptr() for name, v in given.items() if hasattr(v, "data_ptr")}, 0xABC)
         told.append({name: divisible for name, _, divisible in aot.signature(launched)})
         binaries.append(made.binaries[0].cubin)
@@ -134,5 +134,5 @@ def test_a_launch_on_a_gpu(stub):  # noqa: F811
     assert ctypes.c_float.from_buffer(ctypes.c_uint32(first.parameters[4] & 0xFFFFFFFF)).value == 0.5
     assert [(t["n"], t["out_ptr"]) for t in told] == [(True, True), (True, True), (False, True), (True, False)]
     assert binaries[0] is binaries[1]
-    given, options = user_kernels.bound(axpy, (x, x, out, 1, 0.5), {"BLOCK": 64})
+    given, options = user_kernels.bind_arguments(axpy, (x, x, out, 1, 0.5), {"BLOCK": 64})
     assert ("n", 1) in user_kernels.as_launch(axpy, (1,), given, options).constants, "a one is a constant"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....runtime import native
-from ....runtime.spawn import Job
+from ....runtime.spawn import PickledValue
 from ... import random as own_random
 from .fetch import END, IterableFetcher, MapFetcher
 from .transport import folder, pack, unpack
@@ -152,7 +152,9 @@ class Workers:
         for number in range(plan.count):
             tasks = context.Queue()
             process = context.Process(
-                target=work, daemon=True, args=(number, Job(plan), seed, tasks, self.results, self.folder.name, os.getpid())
+                target=work,
+                daemon=True,
+                args=(number, PickledValue(plan), seed, tasks, self.results, self.folder.name, os.getpid()),
             )
             process.start()
             self.tasks.append(tasks)
