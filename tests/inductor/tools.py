@@ -47,11 +47,11 @@ def no_grad():
 class Numbering(Retracer):
     """Numbers the draws in program order, as capture does."""
 
-    def record(self, op, nodes, result):
+    def add_node(self, op, nodes, result):
         if op.draws is not None and op.draws(*nodes):
             self.marks = {"draw": self.graph.draws}
             self.graph.draws += 1
-        super().record(op, nodes, result)
+        super().add_node(op, nodes, result)
         self.marks = {}
 
 
