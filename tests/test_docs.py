@@ -19,7 +19,7 @@ from . import pages
 ROOT = pathlib.Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 HEADER = "runtime/include/flambeau_op.h"
-PAGES = sorted([ROOT / "README.md", *DOCS.glob("*.md")])
+PAGES = sorted([ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("decisions/*.md")])
 ELSEWHERE = {"breaks", "stages"}  # tests/capture/test_breaks_text.py; docs/make_stages.py
 RUN = [
     page
@@ -30,7 +30,7 @@ needs_compiler = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++
 
 
 @needs_compiler
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT).with_suffix("")))
 def test_the_blocks_of_a_page_run(page, tmp_path):
     """In a folder of their own, beside the examples; with quickly compiled kernels and none from before."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -79,7 +79,7 @@ def test_what_is_made_is_up_to_date(name, monkeypatch):
     assert made.filled(made.PAGE.read_text()) == made.PAGE.read_text(), f"run python docs/{name}.py"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT).with_suffix("")))
 def test_links_and_files_exist(page):
     text = pages.FENCE.sub("", page.read_text())
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
@@ -102,6 +102,6 @@ def test_commands_and_targets_exist():
 def test_settings_exist():
     known = {field.env for field in FIELDS.values()} | set(re.findall(r"\bFLAMBEAU_\w+", (ROOT / HEADER).read_text()))
     for page in PAGES:
-        if page.name != "decisions.md":  # it tells of settings that were dropped
+        if page.parent.name != "decisions":  # they tell of settings that were dropped
             for name in re.findall(r"\bFLAMBEAU_[A-Z0-9_]+\b", page.read_text()):
                 assert name in known, f"{page.name} names {name}"
