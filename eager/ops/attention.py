@@ -235,7 +235,7 @@ def _(g, q, k, v, mask, keep, lse, p, causal, scale):
         _ready(k),
         _ready(v),
         mask,
-        keep if p else None,
+        np.ascontiguousarray(keep) if p else None,
         np.ascontiguousarray(lse),
         causal,
         scale,

@@ -102,7 +102,7 @@ def _(g, x):
     return adjugate_backward(g, x)
 
 
-@composite
+@composite(refuses=True)
 def adjugate_backward(g, x):
     """For C = det(x) * inverse.T: the derivative of the product."""
     back = _t(inv(x))

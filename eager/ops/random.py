@@ -147,7 +147,7 @@ def edges_below(edges, u):
 def _(edges, u):
     if edges.dtype.itemsize < 4 or not u.size:
         return NotImplemented
-    found = sorting.edges_below(edges, u)
+    found = sorting.edges_below(np.ascontiguousarray(edges), np.ascontiguousarray(u))
     if found is not NotImplemented:
         return found
     rows = [np.searchsorted(e, v, "right") for e, v in zip(edges.reshape(-1, edges.shape[-1]), u.reshape(-1, u.shape[-1]))]

@@ -408,7 +408,7 @@ class GraphCacheEntry:
             env.float_guards[decode(comparison)] = ()
 
     def remake(self) -> Graph:
-        return self.driver().functional_of(self.graph)[0].graph
+        return self.driver().functionalize_graph(self.graph)[0].graph
 
     def training(
         self, functional: CachedFunctional, first: schemas.Crossing, requires: list, reached: list, steps: list, run: Executable
@@ -416,7 +416,7 @@ class GraphCacheEntry:
         needs = tuple(k in requires for k in range(len(functional.outline.names)))
 
         def by_passes(present: frozenset) -> Backward:
-            return self.driver().late_backward(functional, needs, first, present)
+            return self.driver().compile_late_backward(functional, needs, first, present)
 
         return CompiledBackward(first, requires, reached, steps, {frozenset(reached): (first, run)}, self.late(by_passes))
 

@@ -87,7 +87,7 @@ def test_sums_begun_by_the_rows_in_generated_code(name, dtype, soon):
 def test_results_go_past_the_caches_beside_sums(soon, trace, make, monkeypatch):
     """Results of rows still do; the partial sums, which are read again at once, do not."""
     monkeypatch.setattr(prefetch, "STREAM_FROM", 0)
-    program = plan(schedule(lower(trace(stages, make(3, 8, 20)))))
+    program = plan(schedule(lower(trace(stages, make(3, 8, 32)))))
     text = generate(program).text
     assert "stream(" in text and "add_to(" in text and "stream(acc" not in text
 

@@ -261,3 +261,27 @@ def test_draws_by_weight_search_their_edges(dtype):
     for dynamic in (False, True):
         assert flambeau.equal(sources(count, edges, u, dynamic=dynamic)[1], wanted)
     assert flambeau.equal(sources(count, edges.t(), u[0, :3].expand(50, 3))[1], count(edges.t(), u[0, :3].expand(50, 3)))
+
+
+def test_a_mask_of_dropout_may_lie_in_any_order():
+    """The kernel of the gradient reads it in rows: a transposed one gave other gradients in eager code."""
+    from flambeau.eager.op.op import OPS
+
+    keep = flambeau.arange(32.0).reshape(1, 2, 4, 4).cos() > 0
+    found = []
+    for mask in (keep, keep.transpose(2, 3).contiguous().transpose(2, 3)):
+        x = flambeau.arange(24.0).reshape(1, 2, 4, 3).sin().requires_grad_()
+        out = OPS["dropped_attention"](x, x, x, None, mask, 0.3, False, 0.5)[0]
+        found.append(flambeau.autograd.grad((out * out.detach().cos()).sum(), x)[0])
+    assert flambeau.equal(*found)
+
+
+def test_numbers_that_are_nan_have_reached_no_edge():
+    from flambeau.eager.op.op import OPS
+
+    edges, u = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]]), flambeau.tensor([float("nan"), 3.5, 0.0])
+    assert (
+        OPS["edges_below"](edges, u.expand(2, 3)).tolist()
+        == OPS["edges_below"](edges, u.repeat(2, 1)).tolist()
+        == [[0, 2, 0], [0, 1, 0]]
+    )

@@ -53,7 +53,7 @@ def test_a_fault_is_found_and_made_small(monkeypatch):
     kept = interpreter.combine
     forgetful = lambda name, values: kept(name, [v[..., :-1] if name == "max" and v.shape[-1] > 1 else v for v in values])
     monkeypatch.setattr(interpreter, "combine", forgetful)
-    trials, _ = run([draw(SEED + k) for k in range(150)], native=False)
+    trials, _ = run([draw(SEED + k) for k in range(400)], native=False)
     found = [t for t in trials if t.problem]
     assert found and all("loops" in t.problem for t in found)
     small = smallest(found[0].program, native=False)
