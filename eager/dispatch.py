@@ -358,8 +358,9 @@ def check_target(op, target: Tensor, spec) -> None:
         )
 
 
-def type_name(d: dtypes.dtype) -> str:
-    return d.scalar_type
+def type_name(d: Any) -> str:
+    """PyTorch's name of an element type, ours or numpy's."""
+    return dtypes.BY_NAME[d.name].scalar_type
 
 
 def old_value(target: Tensor) -> Tensor:
