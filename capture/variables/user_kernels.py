@@ -60,7 +60,7 @@ class LaunchVariable(Variable):
         """The grid's numbers; a function of the arguments is called with them by name."""
         grid = self.grid.realize()
         if grid.python_type() not in (tuple, list, int):
-            given, _ = launcher().bound(self.kernel, tuple(args), kwargs)
+            given, _ = launcher().bind_arguments(self.kernel, tuple(args), kwargs)
             named = [(tx.constant(name), v if isinstance(v, Variable) else tx.fresh(v)) for name, v in given.items()]
             grid = tx.call(grid, [DictVariable(named)], {})
         return grid.plain()
