@@ -136,6 +136,7 @@ class GemmWriter(ProductWriter):
             ]
         )
         mask = f"({row}[:, None] < {self.text(height)}) & ({column}[None, :] < {self.text(width)})"
+        place += f" + {row}[:, None] * 0" if rs == 0 and cs == 0 else ""  # (a block, also of one element)
         whole = f"tl.broadcast_to({place}, ({size_name(row)}, {size_name(column)}))"
         name = self.names.fresh("a" if row == "rows" else "b")
         dtype = operand.buffer.dtype
