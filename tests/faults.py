@@ -1226,7 +1226,7 @@ def copied_reshapes_are_views():
     "tests/eager/test_quick_moves.py::test_elements_by_several_indices",
 )
 def negative_indices_unwrapped():
-    rewrite("eager.ops.indexing:_linear", "np.where(index < 0, index + extent, index)", "np.maximum(index, 0)")
+    rewrite("eager.ops.indexing:_numpy_index", "np.where(index < 0, index + size, index)", "np.maximum(index, 0)")
 
 
 @fault(

@@ -636,6 +636,7 @@ def _source(s, i, x, indices, dims):
 
 
 def _numpy_index(x, indices, dims):
+    """numpy's key: the indices, counted from the front, where they stand."""
     where = dict(zip(dims, indices))
     for d, index in where.items():
         size = x.shape[d]
@@ -643,18 +644,17 @@ def _numpy_index(x, indices, dims):
             low, high = index.min(), index.max()
             if low < -size or high >= size:
                 raise IndexError(f"index {high if high >= size else low} is out of bounds for dimension {d} with size {size}")
+            where[d] = np.where(index < 0, index + size, index)
     return tuple(where.get(d, slice(None)) for d in range(max(dims) + 1))
 
 
 def _linear(x, where):
-    """(x with its indexed leading dims as one, the one index into it) of indices within range, or None where numpy shall look."""
+    """(x with its indexed leading dims as one, the one index into it) of `_numpy_index`, or None where numpy shall look."""
     if any(type(index) is slice or index.dtype != np.int64 for index in where) or not x.flags.c_contiguous:
         return None
-    linear = None
-    for extent, index in zip(x.shape, where):
-        if copy_gather.out_of_range(index, extent):
-            index = np.where(index < 0, index + extent, index)
-        linear = index if linear is None else linear * extent + index
+    linear = where[0]
+    for extent, index in zip(x.shape[1:], where[1:]):
+        linear = linear * extent + index
     return x.reshape(-1, *x.shape[len(where) :]), np.ascontiguousarray(linear)
 
 
@@ -696,7 +696,7 @@ def _(make):
 
 
 def _added(x, where, values) -> bool:
-    """x[where] += values with duplicates added up, natively; negative indices count from the end."""
+    """x[where] += values with duplicates added up, natively."""
     found = _linear(x, where)
     if found is None:
         return False

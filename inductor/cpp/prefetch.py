@@ -55,10 +55,10 @@ def row_bytes(kernel: LoopKernel, buffer: Buffer) -> ExprLike:
     """Bytes between the rows that a kernel writes; 0 where it walks over all in one. Rows that do not begin on a line have lines
     that are half streamed, which costs twice the time of lines that are not."""
     axes = next((step.axes for step in kernel.steps if any(s.buffer.name == buffer.name for s in step.stores)), ())
-    lanes = kernel.outer[-1:] if kernel.vector == "outer" else axes[-1:]
-    if not kernel.outer[len(lanes) if kernel.vector == "outer" else 0 :] and len(axes) < 2 or not lanes:
+    along, others = (axes, kernel.outer) if kernel.vector == "inner" else (kernel.outer, axes)
+    if not along or not (*along[:-1], *others):
         return 0
-    return int_if_const(lanes[0].extent * buffer.dtype.itemsize)
+    return int_if_const(along[-1].extent * buffer.dtype.itemsize)
 
 
 @data

@@ -71,7 +71,9 @@ def copies(body, sizes):
 @needs_compiler
 def test_stores_past_the_caches_and_rows_asked_for_ahead(isa, far):
     body = Body()
-    kernels, inputs, outs = copies(body, [(111,), (4, 64), (40000,)])  # a line in part, whole lines, chunks
+    kernels, inputs, outs = copies(
+        body, [(3, 37), (111,), (4, 64), (40000,)]
+    )  # lines at odd places, one in part, whole lines, chunks
     x = tools.buffer("x", dtypes.float32, (6, 100))
     both, more = logsumexps(body, x, 6, 100)
     p = tools.program(body, [*kernels, both], [*inputs, x], [*outs, *more])
@@ -79,9 +81,10 @@ def test_stores_past_the_caches_and_rows_asked_for_ahead(isa, far):
     rows = np.random.default_rng(0).standard_normal((6, 100)).astype(np.float32)
     rows[1, 50], rows[2, 99], rows[3], rows[4, 0], rows[5, 7] = np.nan, np.inf, -np.inf, -np.inf, 200.0
     text = generate(p).text
-    assert text.count("Drain drain;") == len(kernels) + 1
+    streamed = len(kernels) - len(TYPES)  # (all but those of odd rows)
+    assert text.count("Drain drain;") == streamed + 1
     # (truth values are copied as they are, and stored as bytes)
-    assert text.count(" stream(") == len(kernels) - 3 and text.count("__builtin_memmove(") == 1 and text.count("each_bytes(") == 2
+    assert text.count(" stream(") == streamed - 3 and text.count("__builtin_memmove(") == 1 and text.count("each_bytes(") == 2
     assert text.count("__builtin_prefetch") == 1
     got = tools.check(p, [*values, rows])
     np.testing.assert_array_equal(got[-2], rows.max(1))
@@ -208,4 +211,14 @@ def test_rows_that_do_not_begin_on_a_line_are_not_streamed(far, columns, streams
     x, out = (tools.buffer(name, dtypes.float32, (50, columns), kind) for name, kind in (("x", "input"), ("out", "output")))
     place = (i.var, j.var)
     kernel = LoopKernel("rows", (i,), (Step((j,), (Store(out, place, body.load(x, place)),)),))
+    assert prefetch.streaming_stores(kernel) == (frozenset({"out"} if streams else ()), "")
+
+
+@pytest.mark.parametrize("rows, columns, streams", [(50, 64, True), (50, 72, False), (1, 72, True)])
+def test_rows_of_a_kernel_along_columns_are_looked_at_as_well(far, rows, columns, streams):
+    body, i, j = Body(), Axis("i", rows), Axis("j", columns)
+    x, out = (tools.buffer(name, dtypes.float32, (rows, columns), kind) for name, kind in (("x", "input"), ("out", "output")))
+    place = (i.var if rows > 1 else 0, j.var)
+    step = Step((i,) if rows > 1 else (), (Store(out, place, body.load(x, place)),))
+    kernel = LoopKernel("columns", (j,), (step,), vector="outer")
     assert prefetch.streaming_stores(kernel) == (frozenset({"out"} if streams else ()), "")
