@@ -5,7 +5,7 @@ one, as named tuples do.
 """
 
 from collections import namedtuple
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 FIELDS = {
     **dict.fromkeys("max min cummax cummin sort topk kthvalue median nanmedian mode".split(), "values indices"),
@@ -37,18 +37,16 @@ def _shown(self):
     return f"torch.return_types.{type(self).__name__}(\n{members})"
 
 
-def _made(name, fields):
-    made = namedtuple(name, fields, module=__name__)
-    made.__repr__ = _shown
-    return made
-
-
-globals().update({name: _made(name, fields) for name, fields in FIELDS.items()})
 __all__ = list(FIELDS)
 
-if TYPE_CHECKING:  # the classes
 
-    def __getattr__(name: str) -> Any: ...
+def __getattr__(name: str) -> Any:
+    """A class, made when it is first asked for: a named tuple compiles a function (0.1 ms)."""
+    if name not in FIELDS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made: Any = namedtuple(name, FIELDS[name], module=__name__)
+    made.__repr__ = _shown
+    return globals().setdefault(name, made)
 
 
 def __dir__():

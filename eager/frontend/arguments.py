@@ -5,7 +5,6 @@ Canonical: dims are non-negative ints or sorted tuples of them, sizes tuples of 
 
 import builtins
 import functools
-import inspect
 import math
 import warnings
 from collections.abc import Iterable
@@ -248,7 +247,9 @@ def numpy_names(fn) -> Any:
 
 def takes_dim(function):
     """Whether a function has a parameter `dim` and does not accept `axis` for it yet."""
-    inner = inspect.unwrap(function)
+    inner = function
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
     code = inner.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return "dim" in names and not getattr(function, "numpy_names", False)

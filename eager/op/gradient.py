@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from collections.abc import Callable, Iterable
 
-from ..signature import parameters
+from ..signature import REQUIRED, annotations
 
 
 class Meta:
@@ -58,24 +58,20 @@ class Formula:
         self.outs = tuple(k for kind, k in self.sources if kind == "out")
 
     def _match(self, op) -> list:
-        names = {p.name: k for k, p in enumerate(op.params)}
-        outs = {o.name: k for k, o in enumerate(op.outputs)}
         sources = []
-        for p in parameters(self.fn):
-            source = self._source(op, p.name, names, outs)
+        for name, annotation in annotations(self.fn):
+            source = self._source(op, name)
             sources.append(source)
-            if str(getattr(p.annotation, "__name__", p.annotation)).strip("'\"").endswith("Meta"):
+            if annotation is not REQUIRED and str(getattr(annotation, "__name__", annotation)).strip("'\"").endswith("Meta"):
                 self.metas.add(source)
         return sources
 
     @staticmethod
-    def _source(op, name, names, outs):
+    def _source(op, name):
         if name == "needs":
             return "needs", 0
-        if name in names:
-            return "param", names[name]
-        if name in outs:
-            return "out", outs[name]
+        if name in op.names:
+            return "param", op.names[name]
         if name == "g":
             differentiable = [k for k, o in enumerate(op.outputs) if o.differentiable]
             if len(differentiable) == 1:
@@ -84,10 +80,13 @@ class Formula:
                 f"{op.name} has several differentiable outputs: name their gradients "
                 + ", ".join(f"g_{op.outputs[k].name}" for k in differentiable)
             )
+        outs = {o.name: k for k, o in enumerate(op.outputs)}
+        if name in outs:
+            return "out", outs[name]
         if name.startswith("g_") and name[2:] in outs:
             return "grad", outs[name[2:]]
         raise ValueError(
-            f"gradient of {op.name}: {name!r} is no parameter ({', '.join(names)}), no output ({', '.join(outs)}), "
+            f"gradient of {op.name}: {name!r} is no parameter ({', '.join(op.names)}), no output ({', '.join(outs)}), "
             "and not g or needs"
         )
 
