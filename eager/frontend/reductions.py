@@ -343,6 +343,7 @@ def _in_place(function):
     """A running sum or product into its input."""
 
     def method(self, dim, *, dtype=None):
+        dim_of(self, dim)
         if dtype_of(dtype, self.dtype) is not self.dtype:
             raise RuntimeError(
                 f"Bad in-place call: input tensor dtype {self.dtype.name} and output tensor dtype "

@@ -592,6 +592,8 @@ def roll(input, shifts, dims: Any = None):
     dims = (dims,) if is_int(dims) else tuple(dims)
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if len(dims) == 1 and not -input.ndim <= dims[0] < input.ndim and input.numel() == 0:
+        return input.clone()  # PyTorch looks at one dimension only where there is something to move
     dims, order = tuple(_with_dims(input, d) for d in dims), memory_format.channels_last((input,))
     if order is None:
         return rearrange.roll(input, shifts, dims)

@@ -108,8 +108,12 @@ def _(g, x):
 
 @extern(meta=lambda x: x.shape)
 def sgn(x):
-    """z / |z|, and 0 at 0."""
+    """z / |z|, and 0 at 0. Denormal numbers are made larger first: their sizes have no reciprocals."""
     size = np.abs(x)
+    small = (size < np.finfo(size.dtype).tiny) & (size > 0)
+    if np.any(small):
+        x = np.where(small, x * 2.0**64, x)
+        size = np.abs(x)
     return np.where(size == 0, 0, x / np.where(size == 0, 1, size)).astype(x.dtype)
 
 

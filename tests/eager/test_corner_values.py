@@ -234,6 +234,32 @@ def test_tensors_that_have_the_common_shape_are_broadcast_as_they_are():
     assert a is x and b.shape == (2, 3) and torch.broadcast_to(y, 2, 3).shape == (2, 3)
 
 
+def test_rolling_nothing_along_one_dimension_asks_for_no_dimension():
+    x = torch.zeros(2, 5, 0)
+    assert x.roll(1, -4).shape == (2, 5, 0) and torch.zeros(0).roll(1, 3).shape == (0,)
+    for wrong in (lambda: x.roll((1, 1), (0, 3)), lambda: torch.zeros(2).roll(1, 1)):
+        with pytest.raises(IndexError, match="Dimension out of range"):
+            wrong()
+
+
+@pytest.mark.parametrize("name", ["cumsum_", "cumprod_"])
+def test_running_sums_in_place_look_at_the_dimension_before_the_type(name):
+    x = torch.zeros(3, dtype=torch.float16)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        getattr(x, name)(1, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="Bad in-place call"):
+        getattr(x, name)(0, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("dtype, tiny", [(torch.complex64, 1e-40), (torch.complex128, 1e-310)])
+def test_directions_of_denormal_complex_numbers(dtype, tiny):
+    x = torch.tensor([complex(tiny, tiny), complex(0, -tiny), 0j, 3 - 4j], dtype=dtype, requires_grad=True)
+    expected = torch.tensor([0.5**0.5 * (1 + 1j), -1j, 0j, 0.6 - 0.8j], dtype=dtype)
+    assert torch.allclose(torch.sgn(x), expected, atol=0, rtol=2e-6)
+    x.abs().sum().backward()
+    assert torch.allclose(x.grad, expected, atol=0, rtol=2e-6)
+
+
 def test_none_behind_a_second_ellipsis():
     with pytest.raises(IndexError, match="Dimension out of range"):
         torch.ones(2, 3)[..., ..., None]
