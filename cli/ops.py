@@ -64,7 +64,7 @@ def facts_of(op: Op) -> dict[str, Any]:
     return {
         "name": op.name,
         "kind": op.kind.value,
-        "doc": op.doc,
+        "doc": inspect.cleandoc(op.doc),
         "where": where(op.fn),
         "parameters": [
             {"name": p.name, "role": p.role, "promotes": p.promotes} | ({} if p.required else {"default": repr(p.default)})

@@ -6,40 +6,37 @@ from __future__ import annotations
 
 import inspect
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 from collections.abc import Callable
 
 REQUIRED = inspect.Parameter.empty
 
 
-class Parameter(NamedTuple):
-    """A parameter that has a name of its own; default and annotation are REQUIRED where there is none."""
-
-    name: str
-    default: Any
-    annotation: Any
-
-
 VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
-def parameters(fn: Callable) -> list[Parameter]:
-    """Of a function, in order; what is no plain function, or takes *args or **kwargs, is left to inspect."""
+def parameters(fn: Callable) -> list[tuple[str, Any, Any]]:
+    """(name, default, annotation) of a function's parameters, in order; REQUIRED where there is no default or annotation.
+    What is no plain function, or takes *args or **kwargs, is left to inspect."""
     if not _plain(fn):
-        return [Parameter(p.name, p.default, p.annotation) for p in inspect.signature(fn).parameters.values()]
-    code, given = fn.__code__, fn.__defaults__ or ()
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    defaults = {**dict(zip(names[code.co_argcount - len(given) : code.co_argcount], given)), **(fn.__kwdefaults__ or {})}
-    return [Parameter(name, defaults.get(name, REQUIRED), fn.__annotations__.get(name, REQUIRED)) for name in names]
+        return [(p.name, p.default, p.annotation) for p in inspect.signature(fn).parameters.values()]
+    names, given, notes = _names(fn), fn.__defaults__ or (), fn.__annotations__
+    defaults = dict(zip(names[fn.__code__.co_argcount - len(given) : fn.__code__.co_argcount], given))
+    defaults.update(fn.__kwdefaults__ or ())
+    return [(name, defaults.get(name, REQUIRED), notes.get(name, REQUIRED)) for name in names]
 
 
 def annotations(fn: Callable) -> list[tuple[str, Any]]:
     """Names and annotations of a function's parameters, in order; REQUIRED where there is no annotation."""
     if not _plain(fn):
-        return [(p.name, p.annotation) for p in parameters(fn)]
-    code, given = fn.__code__, fn.__annotations__
-    return [(name, given.get(name, REQUIRED)) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]]
+        return [(name, annotation) for name, _, annotation in parameters(fn)]
+    notes = fn.__annotations__
+    return [(name, notes.get(name, REQUIRED)) for name in _names(fn)]
 
 
-def _plain(fn: Callable) -> bool:
+def _names(fn: Any) -> tuple[str, ...]:
+    return fn.__code__.co_varnames[: fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount]
+
+
+def _plain(fn: Any) -> bool:
     return type(fn) is FunctionType and not hasattr(fn, "__wrapped__") and not fn.__code__.co_flags & VARIADIC

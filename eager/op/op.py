@@ -19,7 +19,6 @@ Roles of parameters: "tensor" (a Map also takes numbers there), "tensor?" (may b
 from __future__ import annotations
 
 import enum
-import inspect
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from collections.abc import Callable
@@ -492,12 +491,12 @@ def signature(
 ) -> tuple[Param, ...]:
     """The record's parameters from a function's, after the first `skip`."""
     found = []
-    for p in parameters(fn)[skip:]:
-        role = (roles or {}).get(p.name) or _role(p.annotation, p.name, p.default, tensors_by_default)
+    for name, default, annotation in parameters(fn)[skip:]:
+        role = (roles or {}).get(name) or _role(annotation, name, default, tensors_by_default)
         if role not in _ROLES:
-            raise ValueError(f"{fn.__name__}: parameter {p.name} has the role {role!r}; roles are {', '.join(_ROLES)}")
-        masked = str(p.annotation).strip("'\"") == "mask" or p.name in exclude
-        found.append(Param(p.name, role, p.default, not masked))
+            raise ValueError(f"{fn.__name__}: parameter {name} has the role {role!r}; roles are {', '.join(_ROLES)}")
+        masked = name in exclude or annotation is not _REQUIRED and str(annotation).strip("'\"") == "mask"
+        found.append(Param(name, role, default, not masked))
     return tuple(found)
 
 
@@ -529,7 +528,7 @@ def _make_op(fn, kind, params, *, name=None, outputs=None, meta=None, loop=None,
         meta_rule=meta,
         loop=loop,
         explicit_loop=loop is not None,
-        doc=inspect.getdoc(fn) or "",
+        doc=fn.__doc__ or "",
         **options,
     )
 
