@@ -2,8 +2,10 @@
 too.
 """
 
+import numpy as np
 import pytest
 
+import flambeau
 from flambeau.eager import dispatch, dtypes
 from flambeau.eager.autograd import no_grad
 from flambeau.eager.op.meta import broadcast_shapes
@@ -93,6 +95,28 @@ def test_eager_strides_are_the_rule_s(make):
     assert add(t, c).stride() == (1, 3) and add(c, t).stride() == (4, 1)
     assert add(make(3, 1), t).stride() == (1, 3)
     assert OPS["sum"](OPS["permute"](make(2, 3, 4), (2, 0, 1)), (1,), False).stride() == (3, 1)
+
+
+def drawn_layout(rng, sizes):
+    """A tensor of these sizes, or of sizes that broadcast to them: permuted, expanded, cut out of a larger one."""
+    own = [1 if rng.random() < 0.25 else n for n in sizes[rng.integers(0, 2) :]]
+    order = rng.permutation(len(own))
+    spare = rng.integers(0, 2, len(own))
+    base = flambeau.zeros([own[d] + int(spare[d]) for d in order])
+    x = base[tuple(slice(int(spare[d]), None) for d in order)].permute([int(d) for d in np.argsort(order)])
+    return x.expand(list(sizes)) if rng.random() < 0.2 else x
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_native_rule_of_strides_is_the_one_of_fakes(seed):
+    """The rule stands in meta.py for sizes that may be symbols, and in C++ for arrays."""
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        sizes = [int(n) for n in rng.integers(1, 4, rng.integers(1, 5))]
+        operands = [drawn_layout(rng, sizes) for _ in range(rng.integers(1, 4))]
+        name = ("exp", "add", "lerp")[len(operands) - 1]
+        fakes = [fake_tensor(tuple(x.shape), tuple(x.stride()), x.dtype) for x in operands]
+        assert OPS[name](*operands).stride() == OPS[name](*fakes).stride(), [(x.shape, x.stride()) for x in operands]
 
 
 def test_zero_sizes_have_positive_strides(make):
