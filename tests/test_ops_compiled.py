@@ -86,7 +86,7 @@ THROUGH = {  # derivatives that are called by their record's gradient alone
     "row_distance_backward",
 }
 EVERY = sorted({*NAMES, *MORE})
-BATCH = 25
+BATCH = 15
 COMPLEX = [
     "angle",
     "complex",
