@@ -626,6 +626,12 @@ template <class T> bool any_odd(const T* x, npy_intp n) {
     return odd;
 }
 
+template <class T> npy_intp count_less(const T* x, npy_intp n, T what) {
+    npy_intp count = 0;
+    for (npy_intp k = 0; k < n; k++) count += x[k] < what;
+    return count;
+}
+
 // Rows along the last dim; NaN has an order of its own, which is left to the Python path.
 struct Lines {
     PyArrayObject* x;
@@ -653,12 +659,13 @@ struct Lines {
     }
     // the element with `k` before it, and of equals the one that stands at its turn
     PyObject* picked(const Call& c, npy_intp k) const {
-        std::vector<int64_t> order(n);
         return pairs(c, [&](const auto* row, auto* value, int64_t* place) {
-            for (npy_intp i = 0; i < n; i++) order[i] = i;
-            std::nth_element(order.begin(), order.begin() + k, order.end(),
-                [row](int64_t a, int64_t b) { return row[a] < row[b] || (row[a] == row[b] && a < b); });
-            *place = order[k], *value = row[order[k]];
+            std::vector<std::decay_t<decltype(*row)>> all(row, row + n);
+            std::nth_element(all.begin(), all.begin() + k, all.end());
+            auto found = all[k];
+            npy_intp before = count_less(row, n, found), at = 0;
+            while (row[at] != found || before++ != k) at++;
+            *place = at, *value = row[at];
         });
     }
 };
@@ -668,8 +675,8 @@ PyObject* kthvalue(const Call& c) {
     PyObject* a[3];
     npy_intp k;
     Lines l;
-    return parse(c, names, a) && a[1] && small_int(a[1], k) && l.read(c, a[0], a[2], FEW) && (a[2] || PyArray_NDIM(l.x) == 1) && k >= 1
-            && k <= l.n
+    return parse(c, names, a) && a[1] && small_int(a[1], k) && l.read(c, a[0], a[2], alone(MANY))
+            && (a[2] || PyArray_NDIM(l.x) == 1) && k >= 1 && k <= l.n
         ? l.picked(c, k - 1)
         : nullptr;
 }
@@ -679,7 +686,7 @@ PyObject* median(const Call& c) {
     PyObject* a[2];
     Lines l;
     if (!parse(c, names, a) || (a[1] && a[1] == Py_None)) return nullptr;
-    if (a[1]) return l.read(c, a[0], a[1], FEW) ? l.picked(c, (l.n + 1) / 2 - 1) : nullptr;
+    if (a[1]) return l.read(c, a[0], a[1], alone(MANY)) ? l.picked(c, (l.n + 1) / 2 - 1) : nullptr;
     if (!l.read(c, a[0], nullptr, MANY)) return nullptr;
     npy_intp n = l.rows * l.n;
     Ref array(fresh_array(l.type, 0, nullptr, nullptr));

@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr npy_intp FEW = 1 << 12;
+constexpr npy_intp FEW = 1 << 12, COPIED_BYTES = 1 << 17;
 
 struct Places {
     std::vector<npy_intp> rows; // where in x, in runs of the dims that are not indexed
@@ -53,7 +53,7 @@ PyObject* taken(PyArrayObject* x, int type, const Places& p) {
     if (dims + rest >= MAX_DIMS) return nullptr;
     memcpy(sizes, p.sizes, dims * sizeof(npy_intp));
     for (int d = 0; d < rest; d++) run *= sizes[dims + d] = PyArray_DIM(x, p.taken + d);
-    if ((npy_intp)p.rows.size() * run > FEW * 8) return nullptr;
+    if ((npy_intp)p.rows.size() * run > COPIED_BYTES) return nullptr;
     PyObject* array = fresh_array(type, dims + rest, sizes, nullptr);
     if (!array) return nullptr;
     char* out = (char*)data_of(array);

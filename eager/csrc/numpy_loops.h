@@ -79,6 +79,18 @@ inline void float_sign(char** p, const npy_intp* count, const npy_intp* s, void*
     for (npy_intp i = 0; i < *count; i++) sign_run((const float*)(p[0] + i * s[0]), (float*)(p[1] + i * s[1]), 1);
 }
 
+// 0 of NaN
+FB_EACH_MACHINE inline void direction_run(const float* x, float* out, npy_intp n) {
+    for (npy_intp i = 0; i < n; i++) {
+        float v = x[i], r = v > 0 ? 1.f : 0.f;
+        out[i] = v < 0 ? -1.f : r;
+    }
+}
+inline void float_direction(char** p, const npy_intp* count, const npy_intp* s, void*) {
+    if (s[0] == sizeof(float) && s[1] == sizeof(float)) return direction_run((const float*)p[0], (float*)p[1], *count);
+    for (npy_intp i = 0; i < *count; i++) direction_run((const float*)(p[0] + i * s[0]), (float*)(p[1] + i * s[1]), 1);
+}
+
 FB_EACH_MACHINE inline void long_sign_run(const int64_t* x, int64_t* out, npy_intp n) {
     for (npy_intp i = 0; i < n; i++) out[i] = (x[i] >> 63) | (int64_t)((0 - (uint64_t)x[i]) >> 63);
 }
@@ -320,7 +332,7 @@ template <class T> void job_loop(char** p, const npy_intp* count, const npy_intp
 inline const OwnLoop own_loops[] = {{"remainder ff->f", float_division<false>}, {"floor_divide ff->f", float_division<true>},
     {"sqrt f->f", float_root}, {"reciprocal f->f", float_inverse}, {"rsqrt f->f", float_inverse_root}, {"floor f->f", float_floor},
     {"ceil f->f", float_ceil}, {"trunc f->f", float_trunc}, {"rint f->f", float_rint}, {"divide ff->f", float_quotient},
-    {"sign f->f", float_sign}, {"maximum ll->l", greater_long}, {"minimum ll->l", less_long},
+    {"sign f->f", float_sign}, {"direction f->f", float_direction}, {"maximum ll->l", greater_long}, {"minimum ll->l", less_long},
     {"maximum ii->i", greater_int}, {"minimum ii->i", less_int}, {"sign l->l", long_sign},
     {"maximum ff->f", greater_float}, {"minimum ff->f", less_float}, {"maximum dd->d", greater_double},
     {"minimum dd->d", less_double},

@@ -158,7 +158,7 @@ bool is_whole(PyObject* x) {
     return type == INT64 || type == INT32 || type == UINT8 || type == BOOL;
 }
 constexpr npy_intp MANY = 1l << 40;
-npy_intp limit_of(PyObject* x) { return is_whole(x) ? 1l << 24 : SMALL_REDUCTION; }
+npy_intp limit_of(PyObject* x) { return is_whole(x) ? 1l << 24 : MANY; }
 
 // ---- handlers
 
@@ -231,21 +231,37 @@ void run_row_job(void* raw, long begin, long end, int) {
 }
 int job_type(int type) { return type == FLOAT32 ? 0 : type == FLOAT64 ? 1 : type == BFLOAT16 ? 2 : 3; }
 
-void reduce_rows(int number, int type, const void* x, void* out, npy_intp n, npy_intp units, npy_intp total, double divisor) {
+// `units` of `work` elements each; numbers: what the kernel is told of the memory
+void run_units(int number, int type, const void* x, void* out, const long (&numbers)[6], npy_intp units, npy_intp work,
+    double divisor) {
     RowJob r = {};
     r.job.rt = world.api->runtime, r.job.p[0] = out, r.job.p[1] = (void*)x;
-    const long numbers[] = {n, units, 0, 1, 0, total};
     memcpy(r.job.n, numbers, sizeof numbers);
     r.job.f[0] = divisor;
     r.run = world.api->jobs()[number].run[job_type(type)];
-    long grain = std::max<long>(1, JOB_GRAIN / n);
-    if (units <= grain / 4 || total < ROWS_FROM * 4) return r.run(r.job, 0, units);
+    long grain = std::max<long>(1, JOB_GRAIN / work);
+    if (units <= grain / 4 || units * work < ROWS_FROM * 4) return r.run(r.job, 0, units);
     Py_BEGIN_ALLOW_THREADS world.api->runtime->parallel_for(run_row_job, &r, units, grain);
     Py_END_ALLOW_THREADS
 }
+void reduce_rows(int number, int type, const void* x, void* out, npy_intp n, npy_intp units, npy_intp total, double divisor) {
+    run_units(number, type, x, out, {n, units, 0, 1, 0, total}, units, n, divisor);
+}
 
-bool rows_of_floats(const Span& s, int number, void* out, double divisor, bool product = false) {
+enum Joining { ADDED, MULTIPLIED, GREATEST, LEAST }; // how results of chunks become one
+
+// As numpy joins them: the first NaN wins (if it is the first of all, as the usual NaN), and of equals, which zeros of either
+// sign are, the last.
+template <class T> void join_extremes(const void* parts, npy_intp n, bool greatest, void* out) {
+    const T* x = (const T*)parts;
+    T top = x[0] == x[0] ? x[0] : (T)__builtin_nan("");
+    for (npy_intp k = 1; k < n && top == top; k++) top = (greatest ? x[k] < top : x[k] > top) ? top : x[k];
+    *(T*)out = top;
+}
+
+bool rows_of_floats(const Span& s, int number, void* out, double divisor, Joining joining = ADDED) {
     npy_intp total = s.outer * s.n;
+    bool product = joining == MULTIPLIED;
     if (s.inner != 1 || total < ROWS_FROM || s.n == 1 || (product && s.type == FLOAT64)) return false;
     bool wide = s.type == FLOAT32 || s.type == FLOAT64;
     if (!wide && s.type != FLOAT16 && s.type != BFLOAT16) return false;
@@ -256,6 +272,10 @@ bool rows_of_floats(const Span& s, int number, void* out, double divisor, bool p
     npy_intp units = (s.n + CHUNK - 1) / CHUNK;
     std::vector<double> parts(units), sums(units);
     reduce_rows(number, s.type, PyArray_DATA(s.a), parts.data(), CHUNK, units, s.n, 1);
+    if (joining == GREATEST || joining == LEAST) {
+        (s.type == FLOAT32 ? join_extremes<float> : join_extremes<double>)(parts.data(), units, joining == GREATEST, out);
+        return true;
+    }
     for (npy_intp k = 0; k < units; k++) sums[k] = s.type == FLOAT32 ? ((float*)parts.data())[k] : parts[k];
     double sum = product ? 1 : run_total(sums.data(), units) / divisor;
     for (npy_intp k = 0; product && k < units; k++) sum *= sums[k];
@@ -264,17 +284,36 @@ bool rows_of_floats(const Span& s, int number, void* out, double divisor, bool p
     return true;
 }
 
+// Columns of floats by the runtime's kernel; few blocks of columns, whose rows the record divides, are left to it.
+bool columns_of_floats(const Span& s, int number, void* out, double divisor) {
+    if (s.inner == 1 || s.n == 1 || s.outer * s.n * s.inner < ROWS_FROM) return false;
+    if (s.type != FLOAT32 && s.type != FLOAT64 && s.type != FLOAT16 && s.type != BFLOAT16) return false;
+    npy_intp block = world.api->column_block(), blocks = (s.inner + block - 1) / block, units = s.outer * blocks;
+    if (units <= 2) return false;
+    run_units(number, s.type, PyArray_DATA(s.a), out, {s.n, s.inner, blocks}, units, s.n * std::min(s.inner, block), divisor);
+    return true;
+}
+
+template <bool greatest> bool float_extremes(const Span& s, void* out) {
+    static const int rows = job_number(greatest ? "max_rows" : "min_rows"),
+                     columns = job_number(greatest ? "max_columns" : "min_columns");
+    return rows_of_floats(s, rows, out, 1, greatest ? GREATEST : LEAST) || columns_of_floats(s, columns, out, 1);
+}
+
 // The sum, mean, or sum of what is no NaN, of more elements than the handlers below take; null where the record has to do it.
 PyObject* large_sum(const Call& c, PyObject* x, const Span& s, int kernel, bool plain, double divisor, bool keepdim) {
+    static const int columns = job_number("sum_columns");
     bool whole = plain && divisor == 0 && (s.type == INT64 || s.type == BOOL);
-    if (!whole && (s.inner != 1 || s.outer * s.n < ROWS_FROM || world.types[s.type].category != 2)) return nullptr;
+    bool taken = (plain || s.inner == 1) && s.outer * s.n * s.inner >= ROWS_FROM && world.types[s.type].category == 2;
+    if (!whole && !taken) return nullptr;
     int type = whole ? INT64 : s.type;
     Ref array(result_of(s, type, keepdim));
     if (!array) return nullptr;
     void* out = PyArray_DATA((PyArrayObject*)array.get());
     if (s.type == INT64 && whole) whole_totals<int64_t>(s, (uint64_t*)out, long_total_run, long_total_rows);
     else if (whole) whole_totals<uint8_t>(s, (uint64_t*)out, truth_total, byte_total_rows);
-    else if (!rows_of_floats(s, kernel, out, divisor ? divisor : 1)) return nullptr;
+    else if (!rows_of_floats(s, kernel, out, divisor ? divisor : 1) && !columns_of_floats(s, columns, out, divisor ? divisor : 1))
+        return nullptr;
     return recorded(c, x, s, nullptr, keepdim, tensor_around(array.release(), type));
 }
 
@@ -298,7 +337,7 @@ PyObject* product_of_many(const Call& c) {
         || world.types[s.type].category != 2 || s.inner != 1 || s.outer * s.n < ROWS_FROM)
         return nullptr;
     Ref array(result_of(s, s.type, keepdim));
-    if (!array || !rows_of_floats(s, kernel, data_of(array.get()), 1, true)) return nullptr;
+    if (!array || !rows_of_floats(s, kernel, data_of(array.get()), 1, MULTIPLIED)) return nullptr;
     return recorded(c, a[0], s, nullptr, keepdim, tensor_around(array.release(), s.type));
 }
 
@@ -330,7 +369,8 @@ template <bool greatest> PyObject* whole_extreme(const Call& c, PyObject* x, con
     PyObject* array = result_of(s, s.type, keepdim);
     if (!array) return nullptr;
     void* out = PyArray_DATA((PyArrayObject*)array);
-    if (!large_extremes<greatest>(s, out) && !extremes<greatest>(s, {out, nullptr})) {
+    bool few = PyArray_SIZE(s.a) <= SMALL_REDUCTION;
+    if (!large_extremes<greatest>(s, out) && !(few ? extremes<greatest>(s, {out, nullptr}) : float_extremes<greatest>(s, out))) {
         Py_DECREF(array);
         return nullptr;
     }

@@ -13,6 +13,7 @@
 namespace {
 
 constexpr npy_intp FILLED_BYTES = 1 << 21; // up to which one thread fills memory, or puts parts together
+constexpr npy_intp FEW_RUNS = 1 << 11;     // copies that take less time than the record's call
 
 PyObject *device_scope, *dtype_scope; // the modules' dictionaries, which hold the defaults
 
@@ -64,8 +65,9 @@ PyObject* joined(const Call& c, const Parts& p, int dim, int dims, const npy_int
     npy_intp bytes = world.types[p.type].itemsize, outer = 1;
     for (int d = 0; d < dims; d++) bytes *= sizes[d];
     for (int d = 0; d < dim; d++) outer *= sizes[d];
-    // (short runs are worth a copy each in small memory only)
-    if ((p.leads && c.grad) || bytes > FILLED_BYTES || (bytes > SMALL_BYTES && bytes / outer < 256 * p.count))
+    // (many short runs are worth a copy each in small memory only)
+    bool short_runs = bytes / outer < 256 * p.count && outer * p.count > FEW_RUNS;
+    if ((p.leads && c.grad) || bytes > FILLED_BYTES || (bytes > SMALL_BYTES && short_runs))
         return call_record(c, p, dim);
     PyObject* array = fresh_array(p.type, dims, sizes, nullptr);
     if (!array) return nullptr;

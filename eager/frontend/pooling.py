@@ -4,6 +4,7 @@ import functools
 from types import NoneType
 from typing import Any
 
+from ..autograd import is_grad_enabled
 from ..dispatch import small, type_name
 from ..op.op import specialise
 from ..ops import adaptive, pooling as records
@@ -110,7 +111,7 @@ def _max_pool(n, input, kernel_size, stride, padding, dilation, ceil_mode, retur
     if return_indices:
         values, place = records.max_pool(input, *window, bool(ceil_mode))
         return values, records.max_indices(place, tuple(input.shape)[-n:], *window)
-    if input.requires_grad:
+    if input.requires_grad and is_grad_enabled():  # (the gradient needs the places)
         return records.max_pool(input, *window, bool(ceil_mode))[0]
     return records.max_pool_values(input, *window, bool(ceil_mode))
 

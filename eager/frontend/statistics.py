@@ -138,6 +138,9 @@ def _dim_or_none(input, dim):
     return None if dim is None else dim_of(input, dim)
 
 
+_FEW_SOUGHT = 1 << 10
+
+
 @public.function
 @on_host
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
@@ -154,7 +157,16 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
         t._values("isin()").astype(kind) if isinstance(t, Tensor) else np.asarray(t, None if wide else kind)
         for t, wide in zip((elements, test_elements), whole)
     )
-    return _wrap(np.asarray(np.isin(x, y, invert=invert)), dtypes.bool)
+    return _wrap(np.asarray(_is_among(x, y, invert)), dtypes.bool)
+
+
+def _is_among(x, y, invert):
+    """np.isin; of few elements without the many calls that it makes. (NaN is among nothing.)"""
+    if not 0 < x.size + y.size <= _FEW_SOUGHT or not y.size or x.dtype != y.dtype or x.dtype.kind not in "iuf":
+        return np.isin(x, y, invert=invert)
+    known = np.sort(y, None)
+    at = known.searchsorted(x.reshape(-1)).reshape(x.shape)
+    return (np.not_equal if invert else np.equal)(known.take(at, mode="clip"), x)
 
 
 # -- counting

@@ -254,8 +254,9 @@ def build(op, args):
 
 
 def on_halves(builder, result, out):
-    """Where a few steps are one loop over halves, that; else the value as it is."""
-    rules = (on_sign_bits, on_direction, on_pairs, on_choice) if result in (dtypes.float16, dtypes.bfloat16) else ()
+    """Where a few steps are one loop over halves, or over floats, that; else the value as it is."""
+    halves = result in (dtypes.float16, dtypes.bfloat16)
+    rules = (on_sign_bits, on_direction, on_pairs, on_choice) if halves else (on_direction,) if result is dtypes.float32 else ()
     return next((found for rule in rules if (found := rule(builder, result, out)) is not None), out)
 
 
@@ -271,17 +272,23 @@ def on_sign_bits(builder, result, out):
 
 
 def on_direction(builder, result, out):
-    """The sign of a half, 0 of NaN, is told by its bits."""
-    half = widened(builder, result)
-    if len(half) != 1 or [len(step[2]) for step in builder.steps] != [1, 2, 1, 3] or out.place != builder.steps[3][3]:
+    """The sign, 0 of NaN, is told by the bits of a half, and by comparisons of a float with 0."""
+    half, steps = widened(builder, result), builder.steps
+    if (
+        [len(step[2]) for step in steps[-3:]] != [2, 1, 3]
+        or len(steps) != 3 + len(half)
+        or len(half) > 1
+        or out.place != steps[-1][3]
+    ):
         return None
-    ((x, source),) = half.items()
-    _, (same, _, compared, known), (sign, _, signed, found), (choice, _, (condition, value, other), _) = builder.steps
+    (same, _, compared, known), (sign, _, signed, found), (choice, _, (condition, value, other), _) = steps[-3:]
+    x, source = next(iter(half.items()), (signed[0], signed[0]))
     told = same is np.equal and compared == (x, x) and sign == "sign f->f" and signed == (x,)
     zero = other[0] == "const" and builder.constants[other[1]] == 0
-    if not (told and zero and choice == -1 and (condition, value) == (known, found)):
+    if not (told and zero and choice == -1 and (condition, value) == (known, found) and source[0] == "arg"):
         return None
-    return instead(builder, result, f"sign {result.numpy.char}->{result.numpy.char}", (source,))
+    name = "direction" if result is dtypes.float32 else "sign"
+    return instead(builder, result, f"{name} {result.numpy.char}->{result.numpy.char}", (source,))
 
 
 def on_pairs(builder, result, out):

@@ -84,6 +84,8 @@ template <class E> void move_run(const Job& job, long begin, long end) {
 
 FB_INLINE vf as_number(const float*, vl x) { return to_f(x); }
 FB_INLINE vd as_number(const double*, vl x) { return to_d(x); }
+FB_INLINE vf as_number(const float*, vi x) { return to_f(x); }
+FB_INLINE vd as_number(const double*, vi x) { return to_d(x); }
 
 // ---- zeros. p: out. A unit is 64 bytes
 template <class> void clear(const Job& job, long begin, long end) {
@@ -91,16 +93,31 @@ template <class> void clear(const Job& job, long begin, long end) {
 }
 
 // ---- one half counted from each end. p: out; n: elements; f: start, end, step. A unit is one element
-template <class T> void evenly(const Job& job, long begin, long end) {
+// Places that 32 bits hold become floats in one instruction; few machines have one for longer numbers.
+struct ShortPlaces {
+    static FB_BODY vi same(long at) { return splat_i((int)at); }
+    static FB_BODY vi from(long at) { return lane_numbers() + splat_i((int)at); }
+};
+struct LongPlaces {
+    static FB_BODY vl same(long at) { return splat_l(at); }
+    static FB_BODY vl from(long at) { return index_lanes(at); }
+};
+template <class T, class Places> FB_INLINE void evenly_by(const Job& job, long begin, long end) {
     FB_TYPES(T);
     long n = job.n[0], half = (n + 1) / 2;
     V start = Compute<T>::splat((S)job.f[0]), stop = Compute<T>::splat((S)job.f[1]), step = Compute<T>::splat((S)job.f[2]);
-    auto number = [](vl at) FB_BODY { return as_number((const S*)nullptr, at); };
+    auto number = [](auto at) FB_BODY { return as_number((const S*)nullptr, at); };
     long cut = half < begin ? begin : half < end ? half : end;
-    each_vector<1>(begin, cut, [&](i64 i, auto m, int) FB_BODY { st((T*)job.p[0] + i, number(index_lanes(i)) * step + start, m); });
-    each_vector<1>(cut, end, [&](i64 i, auto m, int) FB_BODY {
-        st((T*)job.p[0] + i, stop - number(splat_l(n - 1) - index_lanes(i)) * step, m);
+    each_vector<1>(begin, cut, [&](i64 i, auto m, int) FB_BODY {
+        st((T*)job.p[0] + i, number(Places::from(i)) * step + start, m);
     });
+    each_vector<1>(cut, end, [&](i64 i, auto m, int) FB_BODY {
+        st((T*)job.p[0] + i, stop - number(Places::same(n - 1) - Places::from(i)) * step, m);
+    });
+}
+template <class T> void evenly(const Job& job, long begin, long end) {
+    if (job.n[0] < 1l << 30) evenly_by<T, ShortPlaces>(job, begin, end);
+    else evenly_by<T, LongPlaces>(job, begin, end);
 }
 
 // ---- p: out, x. A unit is one element

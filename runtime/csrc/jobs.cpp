@@ -16,6 +16,13 @@ const JobKernel* job_table() {
 #endif
     return jobs_baseline;
 }
+long column_block() { // four registers of floats
+#if defined(__x86_64__)
+    if (kernels == &kernels_avx512) return 64;
+    if (kernels == &kernels_avx2) return 32;
+#endif
+    return 16;
+}
 
 namespace {
 

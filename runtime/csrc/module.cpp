@@ -334,7 +334,7 @@ PyMODINIT_FUNC PyInit__native() {
     import_array();
     choose(available("auto"));
     PyObject* module = PyModule_Create(&definition);
-    static const FbApi api = {&eager_table, new_array, fill_drawn, set_output_view, job_table};
+    static const FbApi api = {&eager_table, new_array, fill_drawn, set_output_view, job_table, column_block};
     PyObject* capsule = PyCapsule_New((void*)&api, "flambeau.runtime._native.api", nullptr);
     if (!module || !capsule || PyModule_AddObject(module, "api", capsule) || !add_array_type(module)
         || !add_launcher(module)) {

@@ -80,6 +80,45 @@ template <class S, class T> inline void max_along(const Windows& w, const S* lin
     }
 }
 
+// The maxima alone, of windows of one row: of equal elements the first.
+template <class S, class T> inline void max_values_along(const Windows& w, const S* line, T* out) {
+    if constexpr (sizeof(S) == 4)
+        if (w.stride[2] <= 2) {
+            each_vector<1>(0, w.out[2], [&](i64 i, auto m, int) FB_BODY {
+                const S* p = line + i * w.stride[2];
+                vf best = apart(p, w.stride[2]);
+                for (long k = 1; k < w.kernel[2]; k++) {
+                    vf v = apart(p + k * w.dilation[2], w.stride[2]);
+                    best = v_where((v > best) | ((v != v) & (best == best)), v, best);
+                }
+                st(out + i, best, m);
+            });
+            return;
+        }
+    for (long ow = 0; ow < w.out[2]; ow++) {
+        const S* p = line + ow * w.stride[2];
+        S best = p[0];
+        for (long k = 1; k < w.kernel[2]; k++) {
+            S v = p[k * w.dilation[2]];
+            best = (v > best) | ((v != v) & (best == best)) ? v : best;
+        }
+        put(out + ow, best);
+    }
+}
+// Planes are rows of memory one after another: `line` has room for one, with its padding around it.
+template <class T, class S>
+inline void max_rows_alone(const Windows& w, const Job& job, const S* buffer, S* line, long begin, long end) {
+    long rows = w.in[0] * w.in[1];
+    for (long plane = begin; plane < end; plane++)
+        for (long od = 0; od < w.out[0]; od++)
+            for (long oh = 0; oh < w.out[1]; oh++) {
+                long row = plane * rows + w.at(0, od, 0) * w.in[1] + w.at(1, oh, 0);
+                const T* from = (const T*)job.p[2] + row * w.in[2];
+                each_vector<1>(0, w.in[2], [&](i64 i, auto m, int) FB_BODY { st(line + i, ld(from + i, m), m); });
+                max_values_along(w, buffer, (T*)job.p[0] + plane * w.outputs() + (od * w.out[1] + oh) * w.out[2]);
+            }
+}
+
 // Maxima of planes: first over the rows of a window, position by position, then along the row. A unit is a plane.
 // p: out, place in the window (or null), x
 template <class T> void max_planes(const Job& job, long begin, long end) {
@@ -92,6 +131,10 @@ template <class T> void max_planes(const Job& job, long begin, long end) {
     for (long i = 0; i < width; i++) buffer[i] = -(S)__builtin_inff(), rows[i] = beyond;
     S* line = buffer + w.padding[2];
     int* line_rows = rows + w.padding[2];
+    if (!job.p[1] && beyond == 1) { // (such windows have no padding above them)
+        max_rows_alone<T>(w, job, buffer, line, begin, end);
+        end = begin;
+    }
     for (long plane = begin; plane < end; plane++) {
         const T* x = (const T*)job.p[2] + plane * w.inputs();
         T* out = (T*)job.p[0] + plane * w.outputs();

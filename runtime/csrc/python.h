@@ -37,6 +37,7 @@ PyObject* py_job_list(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* py_jobs(PyObject*, PyObject*);
 PyObject* py_has_job(PyObject*, PyObject* const* args, Py_ssize_t n);
 const struct JobKernel* job_table();                                // of the chosen instruction set
+long column_block();                                                // columns in one unit of its columns kernels
 PyObject* py_convolution(PyObject*, PyObject* args);                // conv.cpp
 PyObject* py_convolution_weight(PyObject*, PyObject* args);
 void run_conv(const FbConv* problem);               // without Python: what generated code calls

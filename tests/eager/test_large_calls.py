@@ -661,3 +661,92 @@ def test_columns_that_are_repeated():
             x = fb.arange(n).to(dtype)
             assert fb.equal(x[:, None].expand(n, m).contiguous(), fb.stack([x] * m, 1))
             assert fb.equal(x[:, None, None].expand(n, m, 3).contiguous(), fb.stack([fb.stack([x] * m, 1)] * 3, 2))
+
+
+# -- calls that are native however many elements they have
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(100_000,), (5000,), (316, 316), (3, 70, 40), (600, 100)])
+def test_extremes_of_floats(dtype, shape):
+    """NaN wins wherever it stands; what is saved for the gradient is the result."""
+    x = values(dtype, *shape)
+    for name in ("max", "min"):
+        for dim in (None, 0, len(shape) - 1):
+            wanted = getattr(np, name)(double(x), axis=dim)
+            found = getattr(x, "a" + name)() if dim is None else getattr(x, "a" + name)(dim)
+            assert found.dtype is x.dtype and (double(found) == wanted).all()
+        assert getattr(x, name)().item() == getattr(np, name)(double(x))
+    y = x.clone().requires_grad_()
+    y.max().backward()
+    assert y.grad.sum() == 1 and y.grad.reshape(-1)[int(double(x).argmax())] > 0
+    x.reshape(-1)[-2] = math.nan
+    assert x.max().isnan() and x.min().isnan() and x.amax(0).isnan().sum() == 1
+    assert (fb.full((5000,), -math.inf, dtype=x.dtype).max() == -math.inf) and (x.fill_(-0.0).max() == 0)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape, dim", [((316, 316), 0), ((4, 50, 70), 1), ((5, 128, 33), 1), ((9, 500), 0)])
+def test_sums_of_columns_have_the_bits_of_the_record(dtype, shape, dim):
+    x = values(dtype, *shape)
+    got, kernel = x.sum(dim), reductions.reduce("sum", x.numpy() if dtype != "bfloat16" else x._array, (dim,), False)
+    assert (double(got) == np.asarray(kernel, np.float64)).all()
+    near(x.mean(dim, keepdim=True), double(x).mean(dim, keepdims=True), dtype, 64)
+
+
+@pytest.mark.parametrize("n", [7, 9000, 100_000])
+def test_the_sign_of_floats_in_one_loop(n):
+    x = values("float32", n + 10, odd=True)[: n // 2 + 7]
+    x = fb.cat([x, values("float32", n)])
+    wanted = np.where(np.isnan(x.numpy()), 0, np.sign(x.numpy()))
+    for got, w in ((x.sign(), wanted), (x[::3].sign(), wanted[::3]), (x.clone().sign_(), wanted)):
+        assert (got.numpy() == w).all() and not np.signbit(got.numpy()[w == 0]).any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
+def test_the_kth_of_many(dtype):
+    """Of equals, the one that a stable order has there; zeros of either sign are equal."""
+    x = (values("float64", 3, 9000) * 4).round().to(getattr(fb, dtype))
+    order = np.argsort(x.numpy(), -1, kind="stable")
+    for k in (1, 3, 4500, 9000):
+        found, places = x.kthvalue(k)
+        assert (places.numpy() == order[:, k - 1]).all() and fb.equal(found, x.gather(1, places[:, None])[:, 0])
+    assert (x.median(1).indices.numpy() == order[:, 4499]).all()
+    if x.is_floating_point():
+        x[1, 5] = math.nan
+        assert x.kthvalue(9000).values[1].isnan() and x.kthvalue(9000).indices[1] == 5
+
+
+@pytest.mark.parametrize("sizes", [(100, 50), (2, 1), (1, 30), (3000, 20), (0, 4), (4, 0)])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "float32", "float16", "float64"])
+def test_which_are_among_others(dtype, sizes):
+    rng = np.random.default_rng(1)
+    x, y = (fb.tensor(rng.integers(-20, 40, n)).to(getattr(fb, dtype)) for n in sizes)
+    if x.is_floating_point() and all(sizes):
+        x[0], y[-1] = math.nan, math.nan
+    wanted = (x.numpy().reshape(-1, 1) == y.numpy()).any(-1)
+    assert (fb.isin(x, y).numpy() == wanted).all() and (fb.isin(x, y, invert=True).numpy() == ~wanted).all()
+    assert fb.isin(x.reshape(1, -1).t(), y).shape == (sizes[0], 1)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16", "int64"])
+@pytest.mark.parametrize("sides", [(223, 223), (1500, 40), (2000, 70)])
+def test_parts_and_rows_of_few_bytes(dtype, sides):
+    x = values("bool", *sides).to(getattr(fb, dtype))
+    k = fb.tensor(np.random.default_rng(2).integers(-sides[0], sides[0], sides[0]))
+    assert (fb.cat([x, ~x if dtype == "bool" else -x], -1).numpy()[:, : sides[1]] == x.numpy()).all()
+    assert (x[k].numpy() == x.numpy()[k.numpy()]).all() and x[k].is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("window", [(2,), (3, 2, 1), (3, 1, 1, 2), (4, 3), (1,)])
+def test_maxima_of_windows_of_one_row(dtype, window):
+    """Without places, the values that stand with them."""
+    x = values(dtype, 2, 8, 3001)
+    x.reshape(-1)[: 4 * len(ODD)] = fb.tensor(ODD * 4).to(x.dtype)
+    x[1, 3] = -math.inf
+    alone, (beside, _) = F.max_pool1d(x, *window), F.max_pool1d(x, *window, return_indices=True)
+    assert fb.equal(alone.isnan(), beside.isnan()) and fb.equal(alone.nan_to_num(7), beside.nan_to_num(7))
+    assert (np.signbit(double(alone)) == np.signbit(double(beside)))[~np.isnan(double(beside))].all()
+    flat = F.max_pool2d(x[None], (1, window[0]), (1, window[0]))
+    assert fb.equal(flat[0].nan_to_num(7), F.max_pool1d(x, window[0]).nan_to_num(7))
