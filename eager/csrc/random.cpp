@@ -96,7 +96,7 @@ template <class Body> PyObject* drawn_into(const Call& c, PyObject* x, int kind,
     int type = a ? type_of(x) : -1;
     npy_intp n = a ? PyArray_SIZE(a) : 0;
     bool half = type == FLOAT16 || type == BFLOAT16; // these compute in floats
-    if ((type != FLOAT32 && !half) || n > FEW) return nullptr;
+    if ((type != FLOAT32 && !half) || n > (half ? FEW : alone(FEW))) return nullptr;
     float room[half ? n + 1 : 1], *values = half ? room : (float*)PyArray_DATA(a);
     if (!drawn(nullptr, kind, values, n)) return nullptr;
     body(values, n);

@@ -10,7 +10,7 @@ from . import constraints
 from .bernoulli import ProbsOrLogits, binary_entropy
 from .categorical import Categorical, OverCategories
 from .distribution import Distribution, ExponentialFamily
-from .gamma import Gamma
+from .gamma import gamma_draws
 from .utils import broadcast_all, log_softplus, open_uniform
 
 
@@ -150,8 +150,7 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
 
     def sample(self, sample_shape=Size()):
         with no_grad():
-            rate = Gamma(self.total_count, api.exp(-self.logits), validate_args=False).sample(sample_shape)
-            return api.poisson(rate)
+            return api.poisson(gamma_draws(self.total_count, api.exp(-self.logits), self._extended_shape(sample_shape)))
 
     def log_prob(self, value):
         if self._validate_args:
@@ -185,9 +184,10 @@ class Multinomial(OverCategories):
 
     def sample(self, sample_shape=Size()):
         with no_grad():
-            drawn = self._categorical.sample(Size((self.total_count,)) + Size(sample_shape)).movedim(0, -1)
+            drawn = self._categorical.sample(Size((self.total_count,)) + Size(sample_shape))
+            drawn = drawn.permute(*range(1, drawn.dim()), 0)
             counts = api.zeros((*drawn.shape[:-1], self._event_shape[0]), dtype=drawn.dtype, device=drawn.device)
-            return counts.scatter_add_(-1, drawn, api.ones_like(drawn)).to(self.probs.dtype)
+            return api.scatter_add(counts, -1, drawn, api.ones_like(drawn)).to(self.probs.dtype)
 
     def log_prob(self, value):
         if self._validate_args:

@@ -12,6 +12,12 @@ def standard_gamma(concentration):
     return api._standard_gamma(concentration)
 
 
+def gamma_draws(concentration, rate, shape):
+    """Gamma's draws of a shape, without an object."""
+    value = standard_gamma(concentration.expand(shape)) / rate.expand(shape)
+    return value.clamp(min=api.finfo(value.dtype).tiny)
+
+
 class Gamma(ExponentialFamily):
     """Sums of waiting times. `concentration` (the shape) and `rate` (1 / scale), both positive: broadcast to the batch shape."""
 
@@ -27,9 +33,7 @@ class Gamma(ExponentialFamily):
     variance = property(lambda self: self.concentration / self.rate.pow(2))
 
     def rsample(self, sample_shape=Size()):
-        shape = self._extended_shape(sample_shape)
-        value = standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
-        return value.clamp(min=api.finfo(value.dtype).tiny)
+        return gamma_draws(self.concentration, self.rate, self._extended_shape(sample_shape))
 
     def log_prob(self, value):
         value = value if hasattr(value, "dtype") else api.tensor(value, dtype=self.rate.dtype)

@@ -10,7 +10,7 @@ from ..random import draw
 from ..sizes import Size
 from . import constraints
 from .distribution import Distribution, ExponentialFamily
-from .gamma import Chi2, Gamma
+from .gamma import Chi2, gamma_draws
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
 from .transforms import AbsTransform
@@ -234,7 +234,8 @@ class FisherSnedecor(Distribution):
         return api.where(m > 4, 2 * m.pow(2) * (n + m - 2) / (n * (m - 2).pow(2) * (m - 4)), math.nan)
 
     def rsample(self, sample_shape=Size()):
-        x1, x2 = (Gamma(df * 0.5, df * 0.5, validate_args=False).rsample(sample_shape) for df in (self.df1, self.df2))
+        shape = self._extended_shape(sample_shape)
+        x1, x2 = (gamma_draws(half, half, shape) for half in (self.df1 * 0.5, self.df2 * 0.5))
         return x1 / x2.clamp(min=api.finfo(x2.dtype).tiny)
 
     def log_prob(self, value):

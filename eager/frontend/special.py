@@ -125,8 +125,7 @@ def acosh(input):
 @public.in_place_function
 @takes_out
 def atanh(input):
-    x = _floating(input)
-    return _turned(e.atan, x) if x.dtype.is_complex else a.mul(a.sub(e.log1p(x), e.log1p(a.neg(x))), 0.5)
+    return _turned(e.atan, input) if input.dtype.is_complex else e.atanh(input)
 
 
 def _turned(function, x):

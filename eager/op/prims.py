@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...runtime import elementwise
+from ...runtime import copy_gather, elementwise
 from ...runtime.dataclass import data
 from .. import _call, dtypes
 
@@ -34,6 +34,10 @@ class Prim:
 def cast(x, dtype):
     """`x` in `dtype`; truth for bool, truncation toward zero for integers."""
     if isinstance(x, (np.ndarray, np.generic)):
+        if isinstance(x, np.ndarray) and {x.dtype.itemsize, dtype.itemsize} == {2, 4}:  # numpy converts halves one by one
+            found = copy_gather.converted(x, dtype.numpy)
+            if found is not NotImplemented:
+                return found
         return x if x.dtype == dtype.numpy else x.astype(dtype.numpy)
     return np.asarray(x, dtype.numpy)
 

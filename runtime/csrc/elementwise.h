@@ -16,6 +16,8 @@ enum MapOf {
     LOG,
     LOG2,
     LOG1P,
+    SIN,
+    COS,
     TAN,
     TANH,
     ASIN,
@@ -69,6 +71,8 @@ template <int kind, class V> FB_INLINE V mapped(V x, V y) {
     else if constexpr (kind == LOG) return v_log(x);
     else if constexpr (kind == LOG2) return v_log2(x);
     else if constexpr (kind == LOG1P) return v_log1p(x);
+    else if constexpr (kind == SIN) return v_sin(x);
+    else if constexpr (kind == COS) return v_cos(x);
     else if constexpr (kind == TAN) return v_tan(x);
     else if constexpr (kind == TANH) return v_tanh(x);
     else if constexpr (kind == ASIN) return v_asin(x);

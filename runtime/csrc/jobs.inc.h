@@ -28,6 +28,7 @@ namespace {
 // types that compute in float: the C library is as fast for doubles
 #define FB_SINGLE_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, nullptr, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
 #define FB_FLOATS_OF(f, ...) { f<float, __VA_ARGS__>, nullptr, nullptr, nullptr }
+#define FB_HALVES_OF(f, ...) { nullptr, nullptr, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
 #define FB_SINGLE_TYPES(f) { f<float>, nullptr, f<bf16>, f<f16> }
 // `move` and `take_elements` go by the size of an element: 4, 8, 2 and 1 bytes
 #define FB_SIZES(f) { f<u32>, f<u64>, f<u16>, f<u8> }
@@ -70,8 +71,10 @@ namespace {
     FB_FORMULA_JOBS \
     {"erf", FB_ALL_TYPES_OF(map, ERF)}, \
     {"erfinv", FB_ALL_TYPES_OF(map, ERFINV)}, \
-    {"exp2", FB_FLOATS_OF(map, EXP2)}, \
+    {"exp2", FB_SINGLE_TYPES_OF(map, EXP2)}, \
     {"expm1", FB_FLOATS_OF(map, EXPM1)}, \
+    {"sin", FB_HALVES_OF(map, SIN)}, \
+    {"cos", FB_HALVES_OF(map, COS)}, \
     {"log", FB_FLOATS_OF(map, LOG)}, \
     {"log2", FB_FLOATS_OF(map, LOG2)}, \
     {"log1p", FB_FLOATS_OF(map, LOG1P)}, \

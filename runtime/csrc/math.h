@@ -442,11 +442,18 @@ FB_INLINE vf v_pow(vf x, vf y) {
     hd hi_ = half_pow(wide_d(second(x)), wide_d(second(y)));
     return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
 }
-// the power of a base of 2, whose logarithm is 1
+// The power of a base of 2: of the fraction by a polynomial in doubles, within 1e-12; the whole number goes into the exponent's
+// bits of the double, so that the float is rounded once, denormals too. NaN stays, which the bounds leave alone.
+FB_INLINE hf half_pow_of_2(hf fraction, hi whole) {
+    hd q = poly(wide_d(fraction), splat_hd(1.31789342214402e-06), 1.5309156528492233e-05, 0.00015403825462735783,
+        0.0013333454859007013, 0.009618128616115787, 0.05550410935268196, 0.24022650698110698, 0.6931471805482122, 1.0);
+    return __builtin_convertvector((hd)((hl)q + (wide_l(whole) << 52)), hf);
+}
 FB_INLINE vf v_pow_of_2(vf y) {
-    if (any_lane(~(v_abs(y) <= splat_f(3.40282347e38f)))) return far_pow(splat_f(2.f), y);
-    hd lo = half_exp2(wide_d(first(y))), hi_ = half_exp2(wide_d(second(y)));
-    return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
+    y = raw_min(splat_f(129.f), raw_max(splat_f(-152.f), y));
+    vf n = v_round(y), fraction = y - n;
+    vi whole = __builtin_convertvector(n, vi);
+    return both(half_pow_of_2(first(fraction), first(whole)), half_pow_of_2(second(fraction), second(whole)));
 }
 #endif
 

@@ -486,6 +486,26 @@ def test_functions_of_floats_are_within_a_few_units_in_the_last_place(name):
     assert off[np.isfinite(want)].max() < (16 if name == "tan" else 3)  # (near the multiples of pi that are far from 0)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["exp2", "sin", "cos", "atanh"])
+def test_functions_of_all_halves(name, dtype):
+    """Every half, in rows side by side and apart, alone and in few: within a unit in the last place, and the same everywhere."""
+    kind = getattr(fb, dtype)
+    x = fb.from_numpy(np.arange(65536, dtype=np.uint16).view(np.int16)).view(kind)
+    call, wide = getattr(fb, name), x.to(fb.float64).numpy()
+    found = call(x)
+    with np.errstate(all="ignore"):
+        exact = getattr(np, {"atanh": "arctanh"}.get(name, name))(wide)
+    want = fb.from_numpy(exact).to(fb.float32).to(kind)
+    assert found.dtype is kind and fb.equal(found.isnan(), want.isnan())
+    bits, wanted = (v.nan_to_num(0.0).view(fb.int16).to(fb.int64) for v in (found, want))
+    assert (bits - wanted).abs().max() <= 1
+    for part in (found.isnan().logical_not().nonzero()[:, 0][::97],):
+        assert fb.equal(call(x[part]), found[part]) and fb.equal(call(x[part][7]), found[part][7])
+    good = found.isnan().logical_not()
+    assert fb.equal(call(x.reshape(256, 256).t()).t().reshape(-1)[good], found[good])
+
+
 def test_angles_of_points():
     edges = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-40, 3e38]
     a, b = (v.ravel() for v in np.meshgrid(edges + list(np.linspace(-3, 3, 301)), edges + list(np.linspace(-2, 2, 301))))

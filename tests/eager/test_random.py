@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
+import flambeau as lib
 from flambeau.eager import dtypes as d
 from flambeau.eager import random
 from flambeau.eager.op.op import OPS
@@ -83,3 +84,18 @@ def test_seeds():
     s = g.seed()
     assert g.initial_seed() == s and random.Generator().manual_seed(-1).initial_seed() == 2**64 - 1
     assert g.device.type == "cpu"
+
+
+@pytest.mark.parametrize("name", ["uniform_", "normal_", "exponential_", "cauchy_", "geometric_"])
+def test_large_draws_in_place_are_those_of_the_records(name):
+    """With one thread a handler fills a tensor of any size, with more of them the record's formula does."""
+    drawn, threads = [], lib.get_num_threads()
+    try:
+        for n in (1, 2):
+            lib.set_num_threads(n)
+            lib.manual_seed(5)
+            x = lib.empty(50_001)
+            drawn.append(getattr(x, name)(*((0.3,) if name == "geometric_" else ())))
+    finally:
+        lib.set_num_threads(threads)
+    assert lib.equal(*drawn)
