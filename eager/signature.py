@@ -26,7 +26,7 @@ def parameters(fn: Callable) -> list[tuple[str, Any, Any]]:
     return [(name, defaults.get(name, REQUIRED), notes.get(name, REQUIRED)) for name in names]
 
 
-def annotations(fn: Callable) -> list[tuple[str, Any]]:
+def annotated(fn: Callable) -> list[tuple[str, Any]]:
     """Names and annotations of a function's parameters, in order; REQUIRED where there is no annotation."""
     if not _plain(fn):
         return [(name, annotation) for name, _, annotation in parameters(fn)]

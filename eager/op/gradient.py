@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from collections.abc import Callable, Iterable
 
-from ..signature import REQUIRED, annotations
+from ..signature import REQUIRED, annotated
 
 
 class Meta:
@@ -59,7 +59,7 @@ class Formula:
 
     def _match(self, op) -> list:
         sources = []
-        for name, annotation in annotations(self.fn):
+        for name, annotation in annotated(self.fn):
             source = self._source(op, name)
             sources.append(source)
             if annotation is not REQUIRED and str(getattr(annotation, "__name__", annotation)).strip("'\"").endswith("Meta"):

@@ -208,9 +208,40 @@ def _(g, x, limit):
 threshold.samples(lambda make: [(make(3, 4), 0.1, 20.0), (make(5), -0.5, 0.0)])
 
 
-@composite
-def mish(x):
-    return mul(x, tanh(softplus(x, 1.0, 20.0)))
+@pointwise(promote="float")
+def mish(s, x):
+    """x tanh(log(1 + e^x)), whose tanh is n / (n + 2) with n = e^x (e^x + 2)."""
+    e = s.exp(s.minimum(x, 20.0))
+    n = e * (e + 2.0)
+    return x * (n / (n + 2.0))
+
+
+@mish.grad("x")
+def _(g, x):
+    return mish_backward(g, x)
+
+
+@pointwise
+def mish_backward(s, g, x):
+    """With n as above and d = n + 2: n / d + 4 x e^x (e^x + 1) / d^2; beyond 20 the second term is below 1e-15."""
+    y = s.minimum(x, 20.0)
+    e = s.exp(y)
+    n = e * (e + 2.0)
+    d = n + 2.0
+    return g * (n / d + 4.0 * y * (e / d) * ((e + 1.0) / d))
+
+
+@mish_backward.grad("g")
+def _(g_out, x):
+    return mish_backward(g_out, x)
+
+
+@mish_backward.grad("x")
+def _(g_out, g, x):
+    """With t the tanh, s the sigmoid of x and u = 1 - t^2: u s (2 + x (1 - s - 2 t s))."""
+    s, t = sigmoid(x), tanh(softplus(x))
+    bend = add(2.0, mul(x, sub(sub(1.0, s), mul(mul(t, s), 2.0))))
+    return mul(mul(g_out, g), mul(mul(sub(1.0, square(t)), s), bend))
 
 
 @composite

@@ -42,13 +42,14 @@ def _native(record, name, function=None, doubles=True):
 
     series = functools.partial(kernels.series, name, function)
     record.native(_call.special(name, general, series, doubles))
-    if record.kind is Kind.EXTERN:
-        record.calls(lambda c, outs, x: _calls(c, name, outs[0], x, series, doubles))
+    record.calls(lambda c, outs, x: _calls(c, name, outs[0], x, series, doubles))
 
 
 def _calls(c, name, out, x, series, doubles):
     """For compiled code: the same kernel, of single and, where it is as exact, of double numbers."""
     if x.dtype is not dtypes.float32 and not (doubles and x.dtype is dtypes.float64) or c.is_empty(x):
+        return None
+    if out.strides != c.rows(out).strides:  # (a composite's results)
         return None
     coefficients, numbers = series(x.dtype is dtypes.float64)
     return kernels.special_calls(c, name, out, x, NumberTable(tuple(coefficients.tolist()), dtypes.float64), numbers)
