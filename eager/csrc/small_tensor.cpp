@@ -13,6 +13,7 @@
 namespace {
 
 constexpr npy_intp FILLED_BYTES = 1 << 21; // up to which one thread fills memory, or puts parts together
+constexpr npy_intp LINE_BYTES = 64;
 constexpr npy_intp FEW_RUNS = 1 << 11;     // copies that take less time than the record's call
 
 PyObject *device_scope, *dtype_scope; // the modules' dictionaries, which hold the defaults
@@ -164,18 +165,38 @@ PyObject* zero_in_place(const Call& c) {
     return c.n == 1 && !c.names ? filled(c.args[0], zero, c.grad) : nullptr;
 }
 
+// Memory that does not overlap, by all threads where it is large.
+struct Moved {
+    char* to;
+    const char* from;
+    npy_intp bytes;
+};
+void move_part(void* raw, long begin, long end, int) {
+    const Moved& m = *(const Moved*)raw;
+    memcpy(m.to + begin * LINE_BYTES, m.from + begin * LINE_BYTES, std::min(m.bytes, end * LINE_BYTES) - begin * LINE_BYTES);
+}
+void move_bytes(char* to, const char* from, npy_intp bytes) {
+    if (bytes <= FILLED_BYTES || to == from) {
+        memmove(to, from, bytes);
+        return;
+    }
+    Moved m = {to, from, bytes};
+    Py_BEGIN_ALLOW_THREADS
+    world.api->runtime->parallel_for(move_part, &m, (bytes + LINE_BYTES - 1) / LINE_BYTES, FILLED_BYTES / LINE_BYTES / 2);
+    Py_END_ALLOW_THREADS
+}
+
 PyObject* copy_in_place(const Call& c) {
     if (c.n != 2 || c.names || !is_plain(c.args[0])) return nullptr;
     if (!is_tensor(c.args[1])) return filled(c.args[0], c.args[1], c.grad);
     PyArrayObject *a = writable(c.args[0], c.grad), *b = dense_array(c.args[1]);
     if (!a || !b || (c.grad && needs_grad(c.args[1])) || type_of(c.args[0]) != type_of(c.args[1])
-        || PyArray_NBYTES(a) > SMALL_BYTES || PyArray_NDIM(a) != PyArray_NDIM(b)
-        || !PyArray_CompareLists(PyArray_DIMS(a), PyArray_DIMS(b), PyArray_NDIM(a)))
+        || PyArray_NDIM(a) != PyArray_NDIM(b) || !PyArray_CompareLists(PyArray_DIMS(a), PyArray_DIMS(b), PyArray_NDIM(a)))
         return small_copy_strided(c.args[0], c.args[1], c.grad);
     char *to = (char*)PyArray_DATA(a), *from = (char*)PyArray_DATA(b);
     npy_intp bytes = PyArray_NBYTES(a);
     if (to != from && to < from + bytes && from < to + bytes) return nullptr; // (refused in Python)
-    memmove(to, from, bytes);
+    move_bytes(to, from, bytes);
     return bump(c.args[0]) ? Py_NewRef(c.args[0]) : nullptr;
 }
 

@@ -11,6 +11,7 @@
 namespace {
 
 constexpr npy_intp STRIDED = 1 << 15; // elements
+constexpr npy_intp EVEN = 1 << 20;    // of a walk whose stretches lie side by side, which one thread does
 
 // Dims of a write, merged where both sides go on evenly; the last one runs in a loop.
 struct Walk {
@@ -41,18 +42,23 @@ struct Walk {
             target += to[d], source += from[d];
         }
     }
+    // Whether so many elements are walked over as fast as memory allows: in order, or by few.
+    bool is_quick(npy_intp elements, npy_intp into, npy_intp of) const {
+        if (elements <= STRIDED || !dims) return true;
+        return elements <= alone(EVEN) && to[dims - 1] == into && (from[dims - 1] == of || !from[dims - 1]) && sizes[dims - 1] >= 64;
+    }
 };
 
 // Memory that may be written in place, of any strides: no record, view or reader could refuse it, and no two elements
 // share a place.
-PyArrayObject* target_of(PyObject* x, bool grad) {
+PyArrayObject* target_of(PyObject* x, bool grad, npy_intp most) {
     PyArrayObject* a = is_plain(x) && is_cpu(x) && type_of(x) >= 0 ? array_of(x) : nullptr;
     if (!a || !PyArray_ISWRITEABLE(a) || !PyArray_ISALIGNED(a) || PyArray_NDIM(a) >= MAX_DIMS || (grad && needs_grad(x))
         || small_refusable(x, grad))
         return nullptr;
     for (int d = 0; d < PyArray_NDIM(a); d++)
         if (!PyArray_STRIDE(a, d) && PyArray_DIM(a, d) > 1) return nullptr;
-    return PyArray_SIZE(a) && PyArray_SIZE(a) <= STRIDED ? a : nullptr;
+    return PyArray_SIZE(a) && PyArray_SIZE(a) <= most ? a : nullptr;
 }
 
 // Values that every element type of as wide a kind takes without a choice of how.
@@ -194,7 +200,7 @@ bool small_meets(PyArrayObject* a, PyArrayObject* b) {
 
 // A source of as narrow a kind, broadcast to the target, whose memory it does not share.
 PyObject* small_copy_strided(PyObject* x, PyObject* source, bool grad) {
-    PyArrayObject *a = target_of(x, grad), *b = a && is_plain(source) && is_cpu(source) ? array_of(source) : nullptr;
+    PyArrayObject *a = target_of(x, grad, alone(EVEN)), *b = a && is_plain(source) && is_cpu(source) ? array_of(source) : nullptr;
     int from = b ? type_of(source) : -1, to = a ? type_of(x) : -1;
     if (from < 0 || (grad && needs_grad(source)) || !PyArray_ISALIGNED(b) || PyArray_NDIM(b) > PyArray_NDIM(a) || x == source) return nullptr;
     PyObject* storage = slot(x, world.t.storage);
@@ -207,13 +213,14 @@ PyObject* small_copy_strided(PyObject* x, PyObject* source, bool grad) {
         if (m != n && m != 1) return nullptr;
         walk.add(n, PyArray_STRIDE(a, d), m == 1 ? 0 : PyArray_STRIDE(b, d - skip));
     }
+    if (!walk.is_quick(PyArray_SIZE(a), world.types[to].itemsize, world.types[from].itemsize)) return nullptr;
     walk.each((char*)PyArray_DATA(a), (const char*)PyArray_DATA(b),
         [&](char* out, npy_intp step, const char* in, npy_intp stride, npy_intp n) { loop(in, stride, out, step, n); });
     return bump(x) ? Py_NewRef(x) : nullptr;
 }
 
 PyObject* small_fill_strided(PyObject* x, PyObject* value, bool grad) {
-    PyArrayObject* a = target_of(x, grad);
+    PyArrayObject* a = target_of(x, grad, STRIDED);
     char element[16];
     int type = a ? type_of(x) : -1;
     CastLoop loop = a ? move_loop(type) : nullptr;

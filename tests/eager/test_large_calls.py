@@ -750,3 +750,31 @@ def test_maxima_of_windows_of_one_row(dtype, window):
     assert (np.signbit(double(alone)) == np.signbit(double(beside)))[~np.isnan(double(beside))].all()
     flat = F.max_pool2d(x[None], (1, window[0]), (1, window[0]))
     assert fb.equal(flat[0].nan_to_num(7), F.max_pool1d(x, window[0]).nan_to_num(7))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", [1000, 70_000, 900_001])
+def test_copies_into_large_tensors(n, threads):
+    """Of one type, of another, from rows and columns that are repeated, from every second element, onto itself."""
+    before = fb.get_num_threads()
+    fb.set_num_threads(threads)
+    try:
+        x, wide = values("float32", n), values("float32", 3, n)
+        for source in (x, x.half(), x.bfloat16(), x.double(), (x * 7).long(), x > 0, x.repeat_interleave(2)[::2], x.flip(0)):
+            for kind in ("float32", "float16", "float64", "int64", "bool"):
+                y = fb.zeros(n, dtype=getattr(fb, kind))
+                with np.errstate(all="ignore"):
+                    wanted = double(source.to(y.dtype))
+                version = y._version
+                assert y.copy_(source) is y and y._version == version + 1
+                assert np.array_equal(double(y), wanted, equal_nan=True)
+        y = fb.zeros(3, n)
+        assert fb.equal(y.copy_(x[None, :]), fb.stack([x] * 3)) and fb.equal(y.copy_(y), y)
+        assert fb.equal(fb.zeros(n, 3).copy_(wide.t()), wide.t()) and fb.equal(
+            fb.zeros(n, 3).copy_(x[:, None]), fb.stack([x] * 3, 1)
+        )
+        assert fb.equal(fb.zeros(3, 2 * n)[:, ::2].copy_(wide), wide) and fb.equal(fb.zeros(3, n + 1)[:, 1:].copy_(wide), wide)
+        with pytest.raises(RuntimeError, match="overlap|share|memory"):
+            x[1:].copy_(x[:-1])
+    finally:
+        fb.set_num_threads(before)
