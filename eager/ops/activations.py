@@ -296,6 +296,7 @@ def _(g_out, g, x):
 
 
 mish.samples(unary)
+mish_backward.samples(lambda make: [(make(3, 4), make(3, 4)), (make(0), make(0))])
 softsign.samples(unary)
 hardtanh.samples(lambda make: [(make(3, 4), -0.7, 0.6), (make(5), 0.0, 6.0)])
 hardsigmoid.samples(unary)
