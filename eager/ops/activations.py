@@ -124,10 +124,13 @@ def _(g, x):
 
 @pointwise(fast=True)
 def gelu_tanh_backward(s, g, x):
+    """With e = exp(-2 |u|), (1 + tanh u) / 2 is 1 / (1 + e) or e / (1 + e), and 1 - tanh^2 u is 4 e / (1 + e)^2."""
     square = x * x
-    t = s.tanh((x + x * square * _CUBIC) * _SQRT_TWO_OVER_PI)
+    inner = (x + x * square * _CUBIC) * _SQRT_TWO_OVER_PI
     slope = (1.0 + square * (3.0 * _CUBIC)) * _SQRT_TWO_OVER_PI
-    return g * (0.5 * (1.0 + t) + x * 0.5 * (1.0 - t * t) * slope)
+    e = s.exp(-2.0 * s.abs(inner))
+    d = 1.0 / (1.0 + e)
+    return g * (s.where(inner > 0.0, d, e * d) + x * (2.0 * (e * d) * d) * slope)
 
 
 @gelu_tanh_backward.grad("g")

@@ -110,20 +110,24 @@ FB_INLINE vf formula_gelu_tanh_backward(vf a, vf b, const vf (&f)[4]) {
     const vf v5 = v3 * splat_f(0.044715f);
     const vf v6 = b + v5;
     const vf v8 = v6 * splat_f(0.7978846f);
-    const vf v9 = v_tanh(v8);
-    const vf v11 = v2 * splat_f(0.134145f);
-    const vf v13 = splat_f(1.0f) + v11;
-    const vf v14 = v13 * splat_f(0.7978846f);
-    const vf v15 = splat_f(1.0f) + v9;
-    const vf v17 = splat_f(0.5f) * v15;
-    const vf v18 = b * splat_f(0.5f);
-    const vf v19 = v9 * v9;
-    const vf v20 = splat_f(1.0f) - v19;
-    const vf v21 = v18 * v20;
-    const vf v22 = v21 * v14;
-    const vf v23 = v17 + v22;
-    const vf v24 = a * v23;
-    return v24;
+    const vf v10 = v2 * splat_f(0.134145f);
+    const vf v12 = splat_f(1.0f) + v10;
+    const vf v13 = v12 * splat_f(0.7978846f);
+    const vf v14 = v_abs(v8);
+    const vf v16 = splat_f(-2.0f) * v14;
+    const vf v17 = v_exp(v16);
+    const vf v18 = splat_f(1.0f) + v17;
+    const vf v19 = splat_f(1.0f) / v18;
+    const vi v21 = v8 > splat_f(0.0f);
+    const vf v22 = v17 * v19;
+    const vf v23 = v_where(v21, v19, v22);
+    const vf v25 = splat_f(2.0f) * v22;
+    const vf v26 = v25 * v19;
+    const vf v27 = b * v26;
+    const vf v28 = v27 * v13;
+    const vf v29 = v23 + v28;
+    const vf v30 = a * v29;
+    return v30;
 }
 // shrink.py: hardshrink(x, lambd)
 FB_INLINE vf formula_hardshrink(vf a, vf b, const vf (&f)[4]) {

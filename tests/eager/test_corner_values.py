@@ -260,6 +260,17 @@ def test_directions_of_denormal_complex_numbers(dtype, tiny):
     assert torch.allclose(x.grad, expected, atol=0, rtol=2e-6)
 
 
+def test_gradients_of_determinants_at_singular_matrices_are_cofactors():
+    x = torch.tensor(
+        [[-1, 0.6875, -0.6875], [-0.0625, -0.8125, 0.8125], [-0.375, 0.125, -0.125]], dtype=torch.float64, requires_grad=True
+    )
+    assert x.det().item() == 0
+    x.det().backward()
+    assert x.grad.flatten().tolist() == pytest.approx(
+        [0, -0.3125, -0.3125, 0, -0.1328125, -0.1328125, 0, 0.85546875, 0.85546875], abs=1e-15
+    )
+
+
 def test_none_behind_a_second_ellipsis():
     with pytest.raises(IndexError, match="Dimension out of range"):
         torch.ones(2, 3)[..., ..., None]

@@ -212,7 +212,7 @@ MEANT_FOR = {
     (r"erfcx", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: np.abs(x) > 1e30, "infinite far away"),
     (r"fmod|remainder", r"result: values \(NaN of torch\)"): (
         lambda x: (x != 0) & (np.abs(x) <= 2.0**-126),
-        "PyTorch's vectors give NaN for divisors whose reciprocals overflow, the elements left over a number",
+        "PyTorch's vectors give NaN where a quotient by so small a divisor overflows, the elements left over a number",
     ),
     (r"\.(std|var)", r"gradient 1.0: values"): (
         lambda x: (x != 0) & (np.abs(x) < 1e-18),
