@@ -556,6 +556,16 @@ class Verifier:
         for output in self.program.outputs:
             self.require(not isinstance(output, Buffer) or output in self.written, f"output {_ref(output)} is never written")
             self.require(not isinstance(output, Buffer) or output.kind != "temp", f"output {_ref(output)} lies in the arena")
+        self.check_homes()
+
+    def check_homes(self) -> None:
+        """What lies in a donated input ends where the input ends: what is behind it is another's."""
+        sizes = {b.name: b.extent() * b.dtype.itemsize for b in self.program.buffers}
+        for name, home in self.program.homes.items():
+            start = self.program.arena.get(name, 0)
+            ends = [int_if_const(start + n) for n in (sizes[name], (sizes[name] + 63) // 64 * 64)]
+            fits = any(sizes[home] == end or Bounds({}).nonnegative(sizes[home] - end) for end in ends)
+            self.require(fits, f"{name} lies at bytes {start} to {ends[0]} of {home}, which has {sizes[home]}")
 
     def require(self, condition: bool, message: str) -> None:
         if not condition:

@@ -4,13 +4,15 @@ In: a scheduled program. Out: the same with `arena` (name -> byte offset) and `a
 kernel that writes it to the last that reads it; one that dies where another of its size is born at the same places hands over
 its memory; known sizes are packed largest first, symbolic ones take slots that are reused. Offsets are multiples of 64 bytes.
 Donated inputs (nobody else looks at them) are more places, free once their last reader has run: temps lie in them, and
-an output of fitting size takes one over as a whole.
+an output of fitting size takes one over as a whole. The bytes behind a donated input are another's: what lies in it ends
+where it ends, not at the next multiple of 64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import field, replace
+from functools import cached_property
 from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds
@@ -38,12 +40,17 @@ SMALL = 4096  # donated inputs below are not worth a second thought
 
 @data
 class Block:
-    """Temps that share one place: alive from kernel `start` to kernel `end` (both included)."""
+    """Temps that share one place: alive from kernel `start` to kernel `end` (both included). Each of them has `bytes`."""
 
     names: list[str]
-    size: ExprLike
+    bytes: ExprLike
     start: int
     end: int
+
+    @cached_property
+    def size(self) -> ExprLike:
+        """The bytes up to where another block may begin."""
+        return aligned(self.bytes)
 
     def meets(self, other: Block) -> bool:
         return self.start <= other.end and other.start <= self.end
@@ -51,11 +58,11 @@ class Block:
 
 @data
 class MemoryRegion:
-    """Bytes of a donated input (or, without a name, the arena, which is as large as what is placed in it), and what lies where
-    in them."""
+    """The bytes of a donated input, none of them behind its end (or, without a name, the arena, which is as large as what is
+    placed in it), and what lies where in them."""
 
     name: str
-    size: ExprLike
+    bytes: ExprLike
     placed: list[tuple[Block, ExprLike]] = field(default_factory=list)
 
 
@@ -63,7 +70,7 @@ def plan(program: Program, donated: Collection[int] = ()) -> Program:
     """Give every temp an offset in the arena, or in one of the inputs with the numbers `donated`."""
     given = donated_blocks(program, donated)
     blocks = share_in_place(program, given | lifetimes(program))
-    regions = [MemoryRegion(b.names[0], b.size, [(b, 0)]) for b in blocks if b.names[0] in given]
+    regions = [MemoryRegion(b.names[0], b.bytes, [(b, 0)]) for b in blocks if b.names[0] in given]
     taken = take_over(program, regions)
     blocks = [b for b in blocks if b.names[0] not in given]
     size = pack_known([b for b in blocks if isinstance(b.size, int)], regions)
@@ -80,7 +87,7 @@ def aligned(n: ExprLike) -> ExprLike:
 
 
 def bytes_of(buffer: Buffer) -> ExprLike:
-    return aligned(buffer.extent() * buffer.dtype.itemsize)
+    return int_if_const(buffer.extent() * buffer.dtype.itemsize)
 
 
 def lifetimes(program: Program) -> dict[str, Block]:
@@ -131,13 +138,13 @@ def take_over(program: Program, regions: list[MemoryRegion]) -> dict[str, str]:
     last, taken = len(program.kernels), {}
     born = {b.name: at for at, kernel in reversed([*enumerate(program.kernels)]) for b in buffers_written(kernel)}
     outputs = [b for b in program.buffers if b.kind == "output" and b.name in born]
-    free = sorted(regions, key=lambda r: known_size(r.size))
+    free = sorted(regions, key=lambda r: known_size(r.bytes))
     for buffer in sorted(outputs, key=lambda b: -known_size(bytes_of(b))):
         size, start = bytes_of(buffer), born[buffer.name]
-        region = next((r for r in free if fills(size, r.size) and all(b.end < start for b, _ in r.placed)), None)
+        region = next((r for r in free if fills(size, r.bytes) and all(b.end < start for b, _ in r.placed)), None)
         if region is not None:
             free.remove(region)
-            region.placed.append((Block([buffer.name], region.size, start, last), 0))
+            region.placed.append((Block([buffer.name], region.bytes, start, last), 0))
             taken[buffer.name] = region.name
     return taken
 
@@ -164,7 +171,7 @@ def share_in_place(program: Program, blocks: dict[str, Block]) -> list[Block]:
             if new.name not in blocks or blocks[new.name].start != at:
                 continue
             old = next(
-                (b for b in dying if blocks[b.name].size == blocks[new.name].size and can_reuse_memory(kernel, b, new)), None
+                (b for b in dying if blocks[b.name].bytes == blocks[new.name].bytes and can_reuse_memory(kernel, b, new)), None
             )
             if old is not None:
                 dying.remove(old)
@@ -265,11 +272,11 @@ def visits_once(place: ExprLike, axes: tuple) -> bool:
 def pack_known(blocks: list[Block], regions: list[MemoryRegion]) -> int:
     """Largest first, each in the smallest region with room, at the lowest offset where no block alive at the same time
     lies; what fits nowhere goes to the arena, a new region at the end of `regions`. The arena's size."""
-    rooms = sorted((r for r in regions if isinstance(r.size, int)), key=lambda r: known_size(r.size))
+    rooms = sorted((r for r in regions if isinstance(r.bytes, int)), key=lambda r: known_size(r.bytes))
     arena = MemoryRegion("", 0)
     for block in sorted(blocks, key=lambda b: (-known_size(b.size), b.start)):
         gaps = ((r, lowest_gap(block, r.placed)) for r in rooms)
-        region, offset = next(((r, at) for r, at in gaps if at + known_size(block.size) <= known_size(r.size)), (arena, None))
+        region, offset = next(((r, at) for r, at in gaps if at + known_size(block.bytes) <= known_size(r.bytes)), (arena, None))
         region.placed.append((block, lowest_gap(block, arena.placed) if offset is None else offset))
     regions.append(arena)
     return max((known_size(offset) + known_size(b.size) for b, offset in arena.placed), default=0)
@@ -287,10 +294,10 @@ def lowest_gap(block: Block, placed: list[tuple[Block, ExprLike]]) -> int:
 
 @data
 class PoolSlot:
-    """A part of a region that one block after another uses."""
+    """A part of a region, of `room` bytes, that one block after another uses."""
 
     region: MemoryRegion
-    size: ExprLike
+    room: ExprLike
     offset: ExprLike
     used: list[Block]
 
@@ -299,9 +306,9 @@ def pack_symbolic(blocks: list[Block], regions: list[MemoryRegion], start: ExprL
     """Slots: donated regions of unknown size, then new ones after the known part of the arena. A block takes a free slot
     that is provably large enough. The arena's size."""
     arena, end, bounds = regions[-1], start, Bounds({})
-    slots = [PoolSlot(r, r.size, 0, [b for b, _ in r.placed]) for r in regions[:-1] if not isinstance(r.size, int)]
+    slots = [PoolSlot(r, r.bytes, 0, [b for b, _ in r.placed]) for r in regions[:-1] if not isinstance(r.bytes, int)]
     for block in sorted(blocks, key=lambda b: b.start):
-        free = (s for s in slots if not any(b.meets(block) for b in s.used) and has_room(bounds, s.size, block.size))
+        free = (s for s in slots if not any(b.meets(block) for b in s.used) and has_room(bounds, s.room, block))
         slot = next(free, None)
         if slot is None:
             slot = PoolSlot(arena, block.size, end, [])
@@ -312,5 +319,6 @@ def pack_symbolic(blocks: list[Block], regions: list[MemoryRegion], start: ExprL
     return end
 
 
-def has_room(bounds: Bounds, slot: ExprLike, size: ExprLike) -> bool:
-    return slot == size or bounds.nonnegative(slot - size)
+def has_room(bounds: Bounds, room: ExprLike, block: Block) -> bool:
+    """Whether the block's bytes, or those up to the next multiple of 64, are provably no more."""
+    return any(room == size or bounds.nonnegative(room - size) for size in (block.bytes, block.size))

@@ -126,12 +126,20 @@ def run_alone(finding, path):
 
 
 def test_in_the_backward(flipped, tmp_path):
-    """The gradient of tanh is g * (1 - tanh(x)^2) with tanh computed again: the fault is in the backward alone."""
+    """Only the gradient of a softplus that is written with exp and log has a tanh: the fault is in the backward alone."""
 
-    def f(x):
-        return torch.nn.functional.gelu(x, approximate="tanh").sum()
+    class Softplus(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return torch.log1p(torch.exp(x))
 
-    finding = found(f, torch.randn(6, 5, requires_grad=True))
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * (1 - (0.5 - 0.5 * torch.tanh(0.5 * x)))
+
+    finding = found(lambda x: Softplus.apply(x).sum(), torch.randn(6, 5, requires_grad=True))
     assert finding is not None and finding.stage == "C++" and finding.graph == "backward"
     assert finding.line.startswith("test_bisect.py:") and run_alone(finding, tmp_path / "small.py") == 1
 

@@ -101,3 +101,65 @@ def test_the_arena_changes_no_value(trace, make):
     program = plan(schedule(lower(trace(fn, *inputs))))
     for a, b in zip(interpreter.run(program, inputs, arena=True), interpreter.run(program, inputs, arena=False)):
         np.testing.assert_array_equal(a, b)
+
+
+def byte_size(buffer, sizes):
+    count = buffer.extent() * buffer.dtype.itemsize
+    return count if isinstance(count, int) else count.evaluate(sizes)
+
+
+def assert_within_their_homes(program, sizes=None):
+    buffers = {b.name: b for b in program.buffers}
+    for name, home in program.homes.items():
+        start = program.arena.get(name, 0)
+        assert start + byte_size(buffers[name], sizes) <= byte_size(buffers[home], sizes), program.text()
+
+
+@pytest.mark.parametrize("rows, found", [(32, 2), (30, 1)], ids=["ends at a multiple of 64", "ends between two"])
+def test_temps_end_where_a_donated_input_ends(rows, found, trace, make, assert_close):
+    """Two temps of half its bytes: the second begins at a multiple of 64, and must not end behind the input."""
+
+    def fn(v, x, w, u):
+        a = O["gemm"](O["gemm"](v, x), w)
+        b = O["gemm"](a, w)
+        return O["gemm"](O["gemm"](u, a), O["transpose"](b, 0, 1))
+
+    inputs = [make(rows, 2 * rows), make(2 * rows, 50), make(50, 50), make(2, rows)]
+    expected = fn(*inputs)._array
+    program = plan(schedule(lower(trace(fn, *inputs))), [1])
+    assert_within_their_homes(program)
+    halves = {b.name for b in program.buffers if b.sizes == (rows, 50)}
+    assert len(halves & {*program.homes}) == found, program.text()
+    program.verify()
+    assert_close(interpreter.run(program, inputs)[0], expected, 1e-3, 1e-1)
+
+
+@pytest.mark.parametrize("columns, found", [(750, 1), (751, 0)], ids=["of its size", "8 bytes larger"])
+def test_an_output_takes_over_no_smaller_input(columns, found, trace, make, assert_close):
+    def fn(v, x, w):
+        return O["gemm"](O["gemm"](v, x), w)
+
+    inputs = [make(2, 30), make(30, 50), make(50, columns)]
+    expected = fn(*inputs)._array
+    program = plan(schedule(lower(trace(fn, *inputs))), [1])
+    assert len(program.homes) == found, program.text()
+    program.verify()
+    assert_close(interpreter.run(program, inputs)[0], expected, 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("size", [61, 64])
+def test_temps_of_symbolic_sizes_lie_in_a_donated_input(size, trace, make, assert_close):
+    inputs = [make(size, size) for _ in range(2)]
+    for x in inputs:
+        x._array *= 0.1
+
+    def fn(x, y):
+        a = O["gemm"](O["gemm"](x, x), y)
+        return O["gemm"](O["gemm"](a, y), O["transpose"](a, 0, 1))
+
+    expected = fn(*inputs)._array
+    program = plan(schedule(lower(trace(fn, *inputs, symbolic=True))), [0])
+    assert program.homes and program.symbols, program.text()
+    assert_within_their_homes(program, {s.name: size for s in program.symbols})
+    program.verify()
+    assert_close(interpreter.run(program, inputs)[0], expected, 1e-3, 1e-4)
