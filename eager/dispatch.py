@@ -536,7 +536,7 @@ def make_entry(op: Op):
     if has_eager_kernel(op):
         return named(kernel_call(op), op)
     if "small" in op.cache:
-        return named(_call.small(op.cache["small"], general(op), None, None), op)
+        return named(_call.small(op.cache["small"], general(op), None, None, False), op)
     return named(general(op), op)
 
 
@@ -648,7 +648,17 @@ def spelled(name: str, function) -> Any:
 def small(name: str, function, op: Op | Callable | tuple | None = None, pair=None) -> Any:
     """A public function with a native path for small tensors in plain memory. `op`: the record behind it; `pair`: the
     named tuple of two results."""
-    return _dressed(_call.small(name, function, op, pair), function)
+    return _dressed(_call.small(name, function, op, pair, _takes_out(function)), function)
+
+
+def _takes_out(function) -> bool:
+    """Whether it makes new tensors of tensors, draws nothing, and has a parameter `out`."""
+    names: tuple[str, ...] = ()
+    while function is not None:
+        code = function.__code__
+        own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        names, function = (*own, *names), getattr(function, "__wrapped__", None)
+    return "out" in names and own[0] in ("input", "self", "tensors") and "generator" not in names
 
 
 def _dressed(fast, function) -> Any:

@@ -276,6 +276,16 @@ PyObject* made(const Sizes& s, int type, PyObject* value) {
     return tensor_around(array.release(), type);
 }
 
+PyObject* clone(const Call& c) {
+    PyArrayObject* a = c.n == 1 && !c.names ? dense_array(c.args[0]) : nullptr;
+    int type = a ? type_of(c.args[0]) : -1;
+    if (type < 0 || (c.grad && needs_grad(c.args[0]))) return nullptr;
+    PyObject* array = fresh_array(type, PyArray_NDIM(a), PyArray_DIMS(a), nullptr);
+    if (!array) return nullptr;
+    move_bytes((char*)data_of(array), (const char*)PyArray_DATA(a), PyArray_NBYTES(a));
+    return tensor_around(array, type);
+}
+
 PyObject* constant(int value) {
     static PyObject *zero = PyLong_FromLong(0), *one = PyLong_FromLong(1);
     return value < 0 ? nullptr : value ? one : zero;
@@ -349,12 +359,42 @@ PyObject* py_keep(PyObject*, PyObject* records) {
 
 // ---- the callable
 
+// `out=` of a tensor in the result's sizes and type: the result without it, copied into it. All else is Python's.
+PyObject* call_with_out(const Call& c) {
+    static PyObject* name = PyUnicode_InternFromString("out");
+    constexpr Py_ssize_t MANY = 16;
+    Py_ssize_t count = PyTuple_GET_SIZE(c.names), at = 0;
+    while (at < count && PyTuple_GET_ITEM(c.names, at) != name) at++;
+    if (at == count || c.n + count > MANY) return nullptr;
+    PyObject *out = c.args[c.n + at], *given[MANY];
+    PyArrayObject* a = writable(out, c.grad);
+    if (!a) return nullptr;
+    Ref others(count > 1 ? PyTuple_New(count - 1) : nullptr);
+    if (count > 1 && !others) return nullptr;
+    std::copy(c.args, c.args + c.n, given);
+    for (Py_ssize_t k = 0, to = 0; k < count; k++) {
+        if (k == at) continue;
+        given[c.n + to] = c.args[c.n + k];
+        PyTuple_SET_ITEM(others.get(), to++, Py_NewRef(PyTuple_GET_ITEM(c.names, k)));
+    }
+    Ref result(c.self->handler({c.self, given, c.n, others.get(), c.grad}));
+    PyArrayObject* b = result && is_tensor(result.get()) ? dense_array(result.get()) : nullptr;
+    if (!b || (c.grad && needs_grad(result.get())) || type_of(out) != type_of(result.get()) || PyArray_NDIM(a) != PyArray_NDIM(b)
+        || !PyArray_CompareLists(PyArray_DIMS(a), PyArray_DIMS(b), PyArray_NDIM(a)))
+        return nullptr;
+    PyObject* pair[] = {out, result.get()};
+    return copy_in_place({c.self, pair, 2, nullptr, c.grad});
+}
+
 PyObject* call_small(PyObject* raw, PyObject* const* args, size_t nargsf, PyObject* names) {
     Small* self = (Small*)raw;
     Thread thread;
     PyObject* out = nullptr;
-    if (read_state(thread) && thread.quick)
-        out = self->handler({self, args, PyVectorcall_NARGS(nargsf), names, thread.grad});
+    if (read_state(thread) && thread.quick) {
+        Call call = {self, args, PyVectorcall_NARGS(nargsf), names, thread.grad};
+        out = self->handler(call);
+        if (!out && names && self->takes_out) out = call_with_out(call);
+    }
     return out ? out : fall_back(&self->head, args, nargsf, names);
 }
 
@@ -376,11 +416,12 @@ SmallHandler handler_of(const char* name) {
     return nullptr;
 }
 
-// small(name, slow, record or None, named tuple or None)
+// small(name, slow, record or None, named tuple or None, whether it may be given `out=`)
 PyObject* py_small(PyObject*, PyObject* args) {
     const char* name;
     PyObject *slow, *op, *pair;
-    if (!PyArg_ParseTuple(args, "sOOO", &name, &slow, &op, &pair)) return nullptr;
+    int takes_out;
+    if (!PyArg_ParseTuple(args, "sOOOp", &name, &slow, &op, &pair, &takes_out)) return nullptr;
     SmallHandler handler = handler_of(name);
     if (!handler) return PyErr_Format(PyExc_ValueError, "no function %s", name);
     Small* self = (Small*)SmallType.tp_alloc(&SmallType, 0);
@@ -388,6 +429,7 @@ PyObject* py_small(PyObject*, PyObject* args) {
     self->head.vectorcall = call_small;
     self->head.op = Py_NewRef(op), self->head.slow = Py_NewRef(slow);
     self->handler = handler, self->pair = Py_NewRef(pair);
+    self->takes_out = takes_out;
     return (PyObject*)self;
 }
 
@@ -399,7 +441,7 @@ PyObject* py_defaults(PyObject*, PyObject* args) {
 }
 
 PyMethodDef functions[] = {
-    {"small", py_small, METH_VARARGS, "small(name, slow, record, pair): a public function with a path for small tensors"},
+    {"small", py_small, METH_VARARGS, "small(name, slow, record, pair, takes_out): a public function with a path for small tensors"},
     {"keep", py_keep, METH_O, "keep({name: record}): the records that native functions name"},
     {"defaults", py_defaults, METH_VARARGS, "defaults(device, dtype): the scopes in which `_default` is looked up"},
     {nullptr, nullptr, 0, nullptr}};
@@ -407,7 +449,7 @@ PyMethodDef functions[] = {
 }
 
 const SmallEntry small_builders[] = {{"cat", cat}, {"stack", stack}, {"fill_", fill_in_place}, {"zero_", zero_in_place},
-    {"copy_", copy_in_place}, {"zeros", from_sizes<0>}, {"ones", from_sizes<1>}, {"empty", from_sizes<-1>},
+    {"copy_", copy_in_place}, {"clone", clone}, {"zeros", from_sizes<0>}, {"ones", from_sizes<1>}, {"empty", from_sizes<-1>},
     {"full", full}, {"zeros_like", from_tensor<0, true>}, {"ones_like", from_tensor<1, true>},
     {"empty_like", from_tensor<-1, true>}, {"new_zeros", from_tensor<0, false>}, {"new_ones", from_tensor<1, false>},
     {"new_empty", from_tensor<-1, false>}, {nullptr, nullptr}};

@@ -25,6 +25,7 @@ struct Small {
     SmallHandler handler;
     PyObject* pair; // the named tuple of a result of two
     NeedsTable needs;
+    bool takes_out; // makes a new tensor of its arguments and nothing else: `out=` may be seen to behind it
 };
 struct SmallEntry {
     const char* name;

@@ -747,6 +747,7 @@ def contiguous(self, memory_format=None):
     return contiguous_copy(self.permute(order)).permute([order.index(d) for d in range(self.ndim)])
 
 
+@public.small
 @public.both
 def clone(input, *, memory_format=None):
     name = getattr(memory_format, "name", "preserve_format")

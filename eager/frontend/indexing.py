@@ -435,7 +435,8 @@ def nonzero(input, *, out=None, as_tuple=False):
     if as_tuple:
         return tuple(_positions_tensor(index) for index in found)
     count = len(found[0]) if found else int(bool(input))
-    rows = _positions_tensor(np.stack(found, 1) if found else np.zeros((count, 0), np.int64))
+    places = found[0][:, None] if len(found) == 1 else np.stack(found, 1) if found else np.zeros((count, 0), np.int64)
+    rows = _positions_tensor(places)
     return give(rows if input._array is not None or input.is_meta else rows.to(input.device), out)
 
 

@@ -358,8 +358,8 @@ def _(g, out, dim):
 
 @composite
 def softmax_backward(g, y, dim: static):
-    product = mul(single(g), single(y))
-    return back(sub(product, mul(single(y), sum_dims(product, (dim,), True))), g)
+    y = single(y)
+    return back(mul(sub(single(g), sum_dims(mul(single(g), y), (dim,), True)), y), g)
 
 
 softmax_backward.native(row_kernels.softmax_backward)
@@ -368,8 +368,8 @@ softmax_backward.native(row_kernels.softmax_backward)
 @softmax_backward.numpy
 def _(g, y, dim):
     def write(out, y, g):
-        np.multiply(g, y, out=out)
-        out -= y * np.add.reduce(out, -1, keepdims=True)
+        np.subtract(g, np.add.reduce(g * y, -1, keepdims=True), out=out)
+        out *= y
 
     return _by_rows(write, y, dim, g)
 

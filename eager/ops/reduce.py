@@ -264,6 +264,8 @@ def _position(name):
 
     @record.native
     def _(x, dim, keepdim):
+        if isinstance(x, np.ndarray) and x.dtype.kind in "iu" and x.size and len(dim) == 1:
+            return getattr(x, name)(dim[0], keepdims=keepdim)
         found = reductions.extreme(name, x, dim, keepdim) if x.size else NotImplemented
         return found if found is NotImplemented else found[1]
 

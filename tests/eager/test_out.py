@@ -56,3 +56,49 @@ def test_without_recording_it_writes(name):
         found = CALLS[name](x, out)
         assert found is out and out.requires_grad and out.is_leaf
         assert repr(out.tolist()) == repr(CALLS[name](x.detach(), torch.zeros(0)).tolist())
+
+
+NATIVE = {
+    "sum": lambda x, **kw: torch.sum(x, 0, **kw),
+    "mean": lambda x, **kw: torch.mean(x, (1,), **kw),
+    "amax": lambda x, **kw: torch.amax(x, 1, **kw),
+    "argmax": lambda x, **kw: torch.argmax(x, dim=1, **kw),
+    "prod": lambda x, **kw: torch.prod(x, dim=0, **kw),
+    "logsumexp": lambda x, **kw: torch.logsumexp(x, 0, **kw),
+    "cumsum": lambda x, **kw: torch.cumsum(x, dim=1, **kw),
+    "index_select": lambda x, **kw: torch.index_select(x, 0, torch.tensor([2, 0]), **kw),
+    "addmm": lambda x, **kw: torch.addmm(x, x, x, beta=2, **kw),
+}
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_out_of_the_results_sizes_and_type_is_the_result(name):
+    """The call that fits is done in front of Python: the same bits, one write, seen through views; every other is Python's."""
+    call, x = NATIVE[name], torch.linspace(-1, 2, 9).reshape(3, 3)
+    expected = call(x)
+    whole = torch.zeros((2, *expected.shape), dtype=expected.dtype)
+    out = whole[1]
+    version = out._version
+    assert call(x, out=out) is out and out._version == version + 1
+    assert repr(whole[1].tolist()) == repr(expected.tolist()) and not whole[0].any()
+    assert repr(call(x, out=torch.zeros(0, dtype=expected.dtype)).tolist()) == repr(expected.tolist())
+    assert repr(call(x, out=None).tolist()) == repr(expected.tolist())
+    with pytest.raises((RuntimeError, TypeError)):
+        call(x, out=torch.zeros(expected.shape, dtype=torch.bool))
+    with pytest.raises((RuntimeError, TypeError)):
+        call(x, out=[1.0])
+
+
+def test_out_may_be_what_is_read():
+    x = torch.linspace(-1, 2, 9).reshape(3, 3)
+    expected = x.cumsum(0)
+    assert torch.cumsum(x, 0, out=x) is x and x.tolist() == expected.tolist()
+    expected = x.sum(0)
+    assert torch.sum(x, 0, out=x[1]).tolist() == expected.tolist() == x[1].tolist()
+
+
+def test_functions_without_out_refuse_it():
+    x = torch.ones(2, 3, 4)
+    for call in (torch.nn.functional.dropout1d, torch.nn.functional.alpha_dropout, torch.clone):
+        with pytest.raises(TypeError):
+            call(x, out=x.clone())
