@@ -591,7 +591,7 @@ def general(op: Op):
 
 
 _NATIVE_FROM = 16384  # elements from which a record's own native kernel is called
-# Records whose formula takes numpy a loop or two, so that it is as quick as the kernel, with the same bits.
+# Records whose formula takes numpy a loop or two, so that it is as quick as the kernel, with the same bits, but of halves.
 _FORMULA_AS_QUICK = frozenset(("clamp", "relu", "hardtanh"))
 _maps: list = []  # all fast maps, whose plans depend on the default type
 
@@ -618,8 +618,8 @@ def fast_map(op: Op, inplace: bool = False, operator: bool = False, swapped: boo
         return call(op, args)
 
     fast = _call.map(op, slow, count, swapped, inplace)
-    if "native" in pure.kernels and op.name not in _FORMULA_AS_QUICK and pure.name not in _FORMULA_AS_QUICK:
-        fast.native_from(_NATIVE_FROM, pure.kernels["native"])
+    if "native" in pure.kernels:
+        fast.native_from(_NATIVE_FROM, pure.kernels["native"], pure.name in _FORMULA_AS_QUICK)
     _maps.append(fast)
     return fast
 

@@ -21,7 +21,9 @@ def _problem(x, targets, lengths, counts, blank):
     ):
         return None
     targets = np.ascontiguousarray(targets, np.int64)
-    known = targets[np.arange(targets.shape[1]) < np.array(counts)[:, None]]
+    known = targets
+    if min(counts, default=0) < targets.shape[1]:
+        known = targets[np.arange(targets.shape[1]) < np.array(counts)[:, None]]
     if known.size and (known.min() < 0 or known.max() >= classes):
         return None
     numbers = (steps, rows, classes, targets.shape[1], 2 * max(counts, default=0) + 1, blank)

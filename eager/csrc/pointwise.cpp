@@ -434,6 +434,7 @@ struct Map {
     bool swapped, inplace;
     long native_from; // from so many floats on a native kernel of the record is called; 0: there is none
     PyObject* native; // arrays and numbers -> an array, or NotImplemented
+    int native_halves; // the kernel is for halves alone
     std::vector<Plan>* plans;
     NeedsTable needs;
 };
@@ -562,7 +563,8 @@ PyObject* compute(const Map* self, const Program& p, Operands& o, PyArrayObject*
     bool permuted = ordered(into ? &into : o.arrays, into ? 1 : self->arguments, shape, order);
     npy_intp total = 1;
     for (int d = 0; d < shape.dims; d++) total *= shape.sizes[d];
-    if (self->native && total >= self->native_from && world.types[p.result].category == 2)
+    bool narrow = world.types[p.result].itemsize == 2;
+    if (self->native && total >= self->native_from && world.types[p.result].category == 2 && (narrow || !self->native_halves))
         return into || permuted ? nullptr : by_native(self, p, o, shape);
     Ref out;
     if (into) {
@@ -690,7 +692,7 @@ PyObject* py_map_forget(PyObject* raw, PyObject*) {
 PyObject* py_map_native(PyObject* raw, PyObject* args) {
     Map* self = (Map*)raw;
     PyObject* native;
-    if (!PyArg_ParseTuple(args, "lO", &self->native_from, &native)) return nullptr;
+    if (!PyArg_ParseTuple(args, "lOp", &self->native_from, &native, &self->native_halves)) return nullptr;
     Py_XSETREF(self->native, Py_NewRef(native));
     Py_RETURN_NONE;
 }
@@ -699,7 +701,8 @@ PyMethodDef map_methods[] = {REDUCE_METHOD, {"key", py_map_key, METH_O,
     "key(args): of operand types that have no plan yet, or None"},
     {"learn", py_map_learn, METH_VARARGS, "learn(key, plan or None)"},
     {"forget", py_map_forget, METH_NOARGS, "forget(): drop all plans"},
-    {"native_from", py_map_native, METH_VARARGS, "native_from(count, kernel): calls of so many elements go to the kernel"},
+    {"native_from", py_map_native, METH_VARARGS,
+        "native_from(count, kernel, halves): calls of so many elements (with `halves`: of float16 and bfloat16 alone) go to the kernel"},
     {nullptr, nullptr, 0, nullptr}};
 
 // The loops of numpy_loops.h: name -> the map of the runtime that it calls, or None.

@@ -183,10 +183,13 @@ def affine_grid(theta, size, align_corners=None):
     sizes = tuple(map(size_of, size))[2:]
     base = theta.new_ones((*sizes, n + 1))
     columns = [
-        _steps(theta, m, bool(align_corners)).reshape([-1 if e == d else 1 for e in range(n)]).expand(sizes)
-        for d, m in enumerate(sizes)
+        _steps(theta, m, bool(align_corners)).reshape([-1 if e == d else 1 for e in range(n)]) for d, m in enumerate(sizes)
     ]
-    base = stack((*columns[::-1], base.select(-1, n)), n)
+    if base._array is None:  # of graphs, where it is one loop
+        base = stack((*[c.expand(sizes) for c in columns[::-1]], base.select(-1, n)), n)
+    else:
+        for d, column in enumerate(columns):
+            base.select(-1, n - 1 - d).copy_(column)
     grid = base.reshape(1, -1, n + 1) @ theta.transpose(1, 2)
     return grid.reshape(theta.shape[0], *sizes, n)
 

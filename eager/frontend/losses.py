@@ -266,7 +266,8 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
         targets = _padded_targets(targets, counts)
     loss = _ctc.ctc_loss(log_probs, targets.long(), lengths, counts, blank, bool(zero_infinity), True)[0]
     if reduction == "mean":
-        return (loss / loss.new_tensor([max(n, 1) for n in counts])).mean()
+        divisors = [max(n, 1) for n in counts]
+        return (loss / (divisors[0] if len(set(divisors)) == 1 else loss.new_tensor(divisors))).mean()
     return loss.squeeze(0) if lone and reduction == "none" else _losses.reduced(loss, reduction)
 
 
