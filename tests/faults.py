@@ -798,6 +798,15 @@ def write_before_check():
     rewrite("inductor.schedule.reinplace:may_overwrite", "at <= uses.last_check", "False")
 
 
+@fault(
+    "capture",
+    "members of a deque may move under its iterators",
+    "tests/capture/test_language_programs.py::test_small_programs[containers_change_under_iterators]",
+)
+def deque_moves():
+    rewrite("capture.variables.iterators:DequeIterator.next", "self.owner.state != self.state", "False")
+
+
 @fault("schedule", "temporaries that are alive together share memory", "tests/inductor/test_memory.py")
 def arena_overlaps():
     replace(

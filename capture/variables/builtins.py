@@ -29,7 +29,7 @@ from ..guards.source import Pinned
 from .arguments import given_arguments, call_error
 from .base import Variable
 from .constant import special_method_result, HEAP_TYPE, ConstantVariable, SymVariable
-from .dicts import DictVariable
+from .dicts import DictVariable, DictView
 from .functions import BoundMethodVariable, PartialVariable
 from .object_id import IdentityVariable
 from .iterators import (
@@ -37,9 +37,11 @@ from .iterators import (
     ArrangedIterator,
     ChainIterator,
     CountIterator,
+    DequeIterator,
     EnumerateIterator,
     FilterIterator,
     FixedIterator,
+    ListIterator,
     LongestIterator,
     MapIterator,
     PairwiseIterator,
@@ -593,6 +595,12 @@ def _reversed(tx: Any, sequence: Variable, /) -> Variable:
         return tx.fresh(tx.run(reversed, sequence.fake))
     if isinstance(sequence, UserObjectVariable) and lookup(sequence.cls, "__reversed__"):
         return tx.iterate(sequence.call_special(tx, "__reversed__"))
+    if isinstance(sequence, ListVariable) and sequence.cls is collections.deque:
+        return DequeIterator(sequence, backwards=True)
+    if isinstance(sequence, ListVariable):
+        return ListIterator(sequence, backwards=True)
+    if isinstance(sequence, (DictVariable, DictView)):
+        return sequence.iterate(tx, backwards=True)
     return FixedIterator(tx.unpack(sequence)[::-1], cls=type(reversed([])))
 
 

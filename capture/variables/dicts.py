@@ -54,8 +54,8 @@ class DictVariable(ContainerVariable):
     def unpack(self, tx: Any) -> list:
         return self.keys()
 
-    def iterate(self, tx: Any) -> DictIterator:
-        return DictIterator(self, self.keys)
+    def iterate(self, tx: Any, backwards: bool = False) -> DictIterator:
+        return DictIterator(self, "keys", backwards)
 
     def contains(self, tx: Any, member: Variable) -> bool:
         return self.stand(tx, member) in self.entries
@@ -203,18 +203,38 @@ class DictVariable(ContainerVariable):
 class DictIterator(FixedIterator):
     """Over a dictionary or one of its views, which must keep its size."""
 
-    def __init__(self, owner: Any, members: Any):
-        super().__init__(members())
-        self.owner = owner
+    def __init__(self, owner: Any, kind: str, backwards: bool):
+        super().__init__(list(owner.entries)[:: -1 if backwards else 1])
+        self.owner, self.kind, self.backwards, self.changed = owner, kind, backwards, False
+        self.cls = type((reversed if backwards else iter)(getattr({}, kind)()))
 
     def next(self, tx: Any) -> Any:
-        if len(self.owner.entries) != len(self.members):
-            tx.raise_error(RuntimeError, "dictionary changed size during iteration")
-        return super().next(tx)
+        if self.ended:
+            return None
+        entries, ordered = self.owner.entries, self.owner.cls is collections.OrderedDict
+        self.changed = self.changed or len(entries) != len(self.members)
+        if self.changed or ordered and list(entries)[:: -1 if self.backwards else 1] != self.members:
+            told = "OrderedDict mutated" if ordered else "dictionary changed size"
+            tx.raise_error(RuntimeError, f"{told} during iteration")
+        if self.index == len(self.members):
+            self.ended = True
+            return None
+        self.index += 1
+        return self.at(self.members[self.index - 1])
+
+    def at(self, stand: Any) -> Variable:
+        """The key, value or both as they are now."""
+        if stand not in self.owner.entries:
+            raise unsupported("iterator", "a dictionary that lost a key and got another while it is iterated over")
+        if self.kind == "keys":
+            return self.owner.entries[stand][0].realize()
+        value = self.owner.at(stand)
+        return value if self.kind == "values" else TupleVariable([self.owner.entries[stand][0], value])
 
     def reconstruct(self, gen: Any) -> None:
-        if len(self.owner.entries) == len(self.members):
-            super().reconstruct(gen)
+        if self.ended or not self.changed and len(self.owner.entries) == len(self.members):
+            rest = [] if self.ended else [self.at(stand) for stand in self.members[self.index :]]
+            FixedIterator(rest).reconstruct(gen)
         else:
             gen.load_call(iterator_of_changed, [gen.constant(dict)])
 
@@ -256,8 +276,8 @@ class DictView(ContainerVariable):
     def length(self, tx: Any) -> Variable:
         return self.owner.length(tx)
 
-    def iterate(self, tx: Any) -> DictIterator:
-        return DictIterator(self.owner, lambda: self.unpack(tx))
+    def iterate(self, tx: Any, backwards: bool = False) -> DictIterator:
+        return DictIterator(self.owner, self.kind, backwards)
 
     def contains(self, tx: Any, member: Variable) -> bool:
         return self.owner.contains(tx, member) if self.kind == "keys" else super().contains(tx, member)

@@ -55,31 +55,93 @@ class IteratorMethod(Variable):
 
 
 class ListIterator(IteratorVariable):
-    """Follows a tuple or list variable, seeing its changes."""
+    """Follows a tuple or list variable, seeing its changes. `index`: of the member that comes next; None when it has ended."""
 
-    def __init__(self, owner: Any, index: Any = 0):
+    def __init__(self, owner: Any, backwards: bool = False):
         super().__init__()
-        self.owner, self.index = owner, index
+        self.owner, self.by, self.index = owner, -1 if backwards else 1, len(owner.items) - 1 if backwards else 0
+        self.cls = type(reversed([])) if backwards else self.cls
 
     def next(self, tx: Any) -> Any:
-        if self.index >= len(self.owner.items):
+        at = self.index
+        if at is None or not 0 <= at < len(self.owner.items):
+            self.index = None
             return None
-        self.index += 1
-        return self.owner.at(self.index - 1)
+        self.index += self.by
+        return self.owner.at(at)
 
     def reconstruct(self, gen: Any) -> None:
-        """The iterator of the same object, moved to the same place."""
+        """The iterator of the same object, moved to the same place. One over what is still to be changed is begun when it is
+        first asked: values are made before changes are."""
+        if self.index is None or self.by < 0 and self.index >= len(self.owner.items):
+            FixedIterator([]).reconstruct(gen)
+            return
+        if self.owner in gen.tx.effects.containers and (self.index or self.by < 0):
+            gen.load_call(members_from, [self.owner, gen.constant(self.index), gen.constant(self.by < 0)])
+            return
         gen.load(self.owner)
-        gen.wrap_call(iter)
-        if self.index and self.owner.cls is deque:
-            gen.wrap_call(skip_members, gen.constant(self.index))
-        elif self.index:
+        gen.wrap_call(reversed if self.by < 0 else iter)
+        if self.index or self.by < 0:
             gen.emit.copy(1)
             gen.emit.load_attr("__setstate__")
             gen.emit.as_callable()
             gen.emit.load_const(self.index)
             gen.emit.call(1)
             gen.emit.pop()
+
+
+def members_from(members: Any, place: int, backwards: bool) -> Any:
+    """Those of a list as it is when the first of them is asked for."""
+    iterator = reversed(members) if backwards else iter(members)
+    if place < len(members):
+        iterator.__setstate__(place)
+        yield from iterator
+
+
+class DequeIterator(IteratorVariable):
+    """Over a deque, whose members must stay where they are. `index`: how many it gave."""
+
+    def __init__(self, owner: Any, backwards: bool = False):
+        super().__init__()
+        self.owner, self.index = owner, 0
+        self.backwards, self.state, self.members = backwards, owner.state, len(owner.items) if backwards else 0
+        self.cls = type(reversed(deque()) if backwards else iter(deque()))
+
+    def next(self, tx: Any) -> Any:
+        if self.backwards and self.index >= self.members:
+            return None
+        if self.owner.state != self.state:
+            self.members = 0  # (asked again, one that goes backwards has ended)
+            tx.raise_error(RuntimeError, "deque mutated during iteration")
+        if self.index >= len(self.owner.items):
+            return None
+        self.index += 1
+        return self.owner.at(len(self.owner.items) - self.index if self.backwards else self.index - 1)
+
+    def reconstruct(self, gen: Any) -> None:
+        if self.owner.state != self.state:
+            ended = self.backwards and self.index >= self.members
+            gen.load_call(iter, [gen.constant(())]) if ended else gen.load_call(iterator_of_moved, [gen.constant(self.backwards)])
+        elif self.owner in gen.tx.effects.containers:
+            gen.load_call(members_then, [self.owner, gen.constant(self.index), gen.constant(self.backwards)])
+        else:
+            gen.load(self.owner)
+            gen.wrap_call(reversed if self.backwards else iter)
+            if self.index:
+                gen.wrap_call(skip_members, gen.constant(self.index))
+
+
+def iterator_of_moved(backwards: bool) -> Any:
+    """An iterator over a deque whose members have moved meanwhile: asking it for one raises."""
+    moved: deque = deque([None])
+    iterator = reversed(moved) if backwards else iter(moved)
+    moved.append(None)
+    return iterator
+
+
+def members_then(members: deque, steps: int, backwards: bool) -> Any:
+    """The members behind the first `steps`, of the deque as it is when the first of them is asked for."""
+    yield from itertools.islice(reversed(members) if backwards else members, steps, None)
 
 
 def skip_members(steps: int, iterator: Any) -> Any:
@@ -94,11 +156,12 @@ class FixedIterator(IteratorVariable):
 
     def __init__(self, members: list, cls: type | None = None):
         super().__init__()
-        self.members, self.index = members, 0
+        self.members, self.index, self.ended = members, 0, False
         self.cls = cls or self.cls
 
     def next(self, tx: Any) -> Variable | None:
         if self.index >= len(self.members):
+            self.ended = True
             return None
         self.index += 1
         return self.members[self.index - 1].realize()
@@ -508,7 +571,10 @@ class OutsideIterator(IteratorVariable):
         self.steps, self.ended = 0, False
 
     def begin(self, tx: Any) -> list[LazyVariable]:
-        rest = rest_of(self.value) if self.cls in TELLING else None
+        try:
+            rest = rest_of(self.value) if self.cls in TELLING else None
+        except RuntimeError:  # what it is over has changed its size: it raises, and says so
+            rest = None
         if rest is None or len(rest) > MOST_KNOWN:
             raise unsupported("iterator", f"advancing {self.source.name()} ({self.cls.__name__}), which came from outside")
         tx.watch.relies(self.source, self.source.name(), len(rest), grows=True)

@@ -227,6 +227,13 @@ class OutsideList(OutsideVariable, ListVariable):
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
+    def noted(self, tx: Any, act: Callable, method: str, *args: Any) -> Variable | None:
+        state = self.state
+        result = super().noted(tx, act, method, *args)
+        empty = method == "extend" and not args[0].items
+        self.state = state + (method != "__setitem__" and not empty)
+        return result
+
     def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
         if isinstance(key, SliceVariable):
             self.set_slice(tx, key, value)

@@ -13,7 +13,7 @@ from ..guards.source import Source
 from .base import Variable
 from .constant import special_method_result, PlainMethod
 from .container_base import ContainerVariable
-from .iterators import ListIterator
+from .iterators import DequeIterator, ListIterator
 from .dunder import is_not_implemented, special_names
 
 
@@ -271,6 +271,14 @@ class ListVariable(SequenceVariable):
 
     cls = list
     maxlen: int | None = None
+    state = 0  # how many times members have moved
+
+    def changed(self, tx: Any) -> None:
+        self.state += 1
+        super().changed(tx)
+
+    def iterate(self, tx: Any) -> ListIterator:
+        return DequeIterator(self) if self.cls is collections.deque else ListIterator(self)
 
     def plain(self) -> Any:
         return self.cls([self.at(i).plain() for i in range(len(self.items))])
@@ -286,7 +294,9 @@ class ListVariable(SequenceVariable):
             self.method_extend(tx, other)
             return self
         if op is operator.imul and not reflected:
-            self.assign(tx, self.unpack(tx) * tx.index(other))
+            times = tx.index(other)
+            (self.replaces if times == 1 else self.changed)(tx)
+            self.items = self.unpack(tx) * times
             return self
         return super().binary(tx, op, other, reflected)
 
@@ -297,7 +307,7 @@ class ListVariable(SequenceVariable):
     def set_item(self, tx: Any, key: Variable, value: Variable) -> None:
         if isinstance(key, SliceVariable):
             self.takes_slices(tx)
-        self.changed(tx)
+        self.replaces(tx)
         if isinstance(key, SliceVariable):
             items = tx.unpack(value)
             try:
@@ -307,17 +317,27 @@ class ListVariable(SequenceVariable):
             return
         index = tx.index(key)
         if not -len(self.items) <= index < len(self.items):
-            tx.raise_error(IndexError, f"{self.cls.__name__} assignment index out of range")
+            self.no_index(tx)
         self.items[index] = value
+
+    def replaces(self, tx: Any) -> None:
+        """A change that leaves as many members as there were, which a deque's iterators outlive."""
+        state = self.state
+        self.changed(tx)
+        self.state = state
 
     def del_item(self, tx: Any, key: Variable) -> None:
         if isinstance(key, SliceVariable):
             self.takes_slices(tx)
-        self.changed(tx)
         index = self.indices(key) if isinstance(key, SliceVariable) else tx.index(key)
         if type(index) is int and not -len(self.items) <= index < len(self.items):
-            tx.raise_error(IndexError, f"{self.cls.__name__} assignment index out of range")
+            self.no_index(tx)
+        self.changed(tx)
         del self.items[index]
+
+    def no_index(self, tx: Any) -> None:
+        word = "" if self.cls is collections.deque else "assignment "
+        tx.raise_error(IndexError, f"{self.cls.__name__} {word}index out of range")
 
     def get_attr(self, tx: Any, name: str) -> Variable:
         if name == "maxlen" and self.cls is collections.deque:
@@ -344,7 +364,7 @@ class ListVariable(SequenceVariable):
 
     def method_extend(self, tx: Any, values: Any) -> Any:
         values = tx.unpack(values)
-        self.changed(tx)
+        (self.changed if values else self.replaces)(tx)
         self.items.extend(values)
         self.trim(first=True)
         return tx.constant(None)
@@ -357,7 +377,8 @@ class ListVariable(SequenceVariable):
     def method_rotate(self, tx: Any, n: Variable | None = None) -> Variable:
         turned = collections.deque(self.items)
         turned.rotate(1 if n is None else tx.index(n))
-        self.assign(tx, turned)
+        (self.changed if len(turned) > 1 else self.replaces)(tx)
+        self.items = list(turned)
         return tx.constant(None)
 
     def method_insert(self, tx: Any, index: Variable, value: Variable) -> Variable:
@@ -396,11 +417,13 @@ class ListVariable(SequenceVariable):
         return tx.constant(None)
 
     def method_clear(self, tx: Any) -> Variable:
-        self.assign(tx, [])
+        (self.changed if self.items else self.replaces)(tx)
+        self.items = []
         return tx.constant(None)
 
     def method_reverse(self, tx: Any) -> Variable:
-        self.assign(tx, self.items[::-1])
+        self.replaces(tx)
+        self.items = self.items[::-1]
         return tx.constant(None)
 
     def method_copy(self, tx: Any) -> ListVariable:

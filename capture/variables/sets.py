@@ -29,15 +29,16 @@ class SetIterator(FixedIterator):
 
     def __init__(self, owner: Any, tx: Any):
         super().__init__(owner.unpack(tx))
-        self.owner = owner
+        self.owner, self.changed = owner, False
 
     def next(self, tx: Any) -> Any:
-        if len(self.owner.members) != len(self.members):
+        self.changed = not self.ended and (self.changed or len(self.owner.members) != len(self.members))
+        if self.changed:
             tx.raise_error(RuntimeError, "Set changed size during iteration")
         return super().next(tx)
 
     def reconstruct(self, gen: Any) -> None:
-        if len(self.owner.members) == len(self.members):
+        if self.ended or not self.changed and len(self.owner.members) == len(self.members):
             super().reconstruct(gen)
         else:
             gen.load_call(iterator_of_changed, [gen.constant(set)])

@@ -11,6 +11,7 @@ import random
 from .programs import lines, smaller  # noqa: F401  (a program of this module is made smaller like any other)
 
 PRELUDE = '''
+import collections
 import types
 this = types.ModuleType("other")
 exec("""
@@ -148,6 +149,39 @@ def shown():
 '''
 
 
+# what is iterated over: (how it is made, what changes it, how many changes are drawn while it is iterated over)
+ITERATED = {
+    "deque": (
+        ("collections.deque([n, 1, 2])", "collections.deque([1, n], maxlen=2)", "collections.deque()"),
+        (
+            *(
+                ".append(n)",
+                ".appendleft(4)",
+                ".pop()",
+                ".popleft()",
+                ".rotate(1)",
+                ".reverse()",
+                ".extend([])",
+                ".extend([1, n])",
+            ),
+            *(".clear()", ".insert(1, 5)", ".remove(1)", ".__setitem__(0, 9)", ".__delitem__(0)", ".__iadd__([3])", ".copy()"),
+        ),
+        2,
+    ),
+    "list": (
+        ("[n, 1, 2]", "[1]", "[n] * 3"),
+        (".append(n)", ".insert(0, 4)", ".pop()", ".reverse()", ".extend([1, n])", ".remove(1)", ".__setitem__(0, 9)", ".sort()"),
+        2,
+    ),
+    "dict": (
+        ("{1: n, 2: 3}", "{}", "dict(a=n)"),
+        (".__setitem__(7, n)", ".pop(1)", ".__setitem__(1, 9)", ".update(k=1)", ".get(1)"),
+        1,
+    ),
+    "set": (("{1, 2, 3}", "{n}", "set()"), (".add(9)", ".discard(1)", ".add(1)", ".update([4, 5])"), 1),
+}
+
+
 class Program:
     """`body`: the statements of `f`."""
 
@@ -197,6 +231,7 @@ class Program:
             self.unpack_,
             self.class_,
             self.leave_,
+            self.iteration_,
         )()
         return self.placed(made)
 
@@ -624,6 +659,26 @@ class Program:
 
     def text_(self):
         return [f"out.append({self.pick(*TEXTS)})" for _ in range(self.random.randint(1, 4))]
+
+    def iteration_(self):
+        """Something iterates over a container, which changes meanwhile."""
+        held, it = self.name("held"), self.name("it")
+        kind = self.pick(*ITERATED)
+        made, changes, most = ITERATED[kind]
+        around = ["iter({})", "enumerate({})", "map(str, {})", "zip({}, range(9))"] + ["reversed({})"] * (kind != "set")
+        asked, lines = f"out.append(told(lambda: next({it})))", [f"{held} = {self.pick(*made)}"]
+        if self.random.random() < 0.4:
+            lines.append(f"out.append(told(lambda: {held}{self.pick(*changes)}))")
+        lines += [f"{it} = {self.pick(*around).format(held)}", *[asked] * self.random.randint(0, 2)]
+        for _ in range(self.random.randint(0, most)):
+            lines.append(f"out.append(told(lambda: {held}{self.pick(*changes)}))")
+        return [
+            *lines,
+            *self.some(0, 1, "print(end='')", "print(n)"),
+            *[asked] * self.random.randint(0, 2),
+            f"out.append(told(lambda: [str(q) for q in {it}]))",
+            f"out.append([*{held}])",
+        ]
 
     def unpack_(self):
         a, b, c = self.name("a"), self.name("b"), self.name("c")

@@ -63,6 +63,44 @@ SMALL = {
             yield got * x
         out.append(list(outer()))
         """,
+    "containers_change_under_iterators": """
+        for made in ([n, 1, 2], collections.deque([n, 1, 2]), {n: 1, 7: 2}, {n, 8, 9}):
+            it = iter(made)
+            out.append(told(lambda: next(it)))
+            out.append(told(lambda: made.pop() if not isinstance(made, dict) else made.popitem()))
+            out.append(told(lambda: len(list(it))))
+            out.append(told(lambda: next(it)))
+        """,
+    "an_iterator_that_ended_forgets": """
+        for made, more in (([n], 'append'), ({n}, 'add'), (collections.deque([n]), 'append')):
+            it = iter(made)
+            out.append(told(lambda: list(it)))
+            getattr(made, more)(9)
+            out.append(told(lambda: list(it)))
+        """,
+    "reversed_follows": """
+        held = [n, 1, 2]; it = reversed(held)
+        held[0] = x; held.pop()
+        out.append(told(lambda: list(it)))
+        held = [n, 1, 2]; it = reversed(held)
+        held[0] = x; held.append(5); next(it); print(n)
+        out.append(told(lambda: list(it)))
+        table = {1: n, 2: 3}; it = reversed(table)
+        table[4] = 5
+        out.append(told(lambda: list(it)))
+        """,
+    "values_are_those_of_now": """
+        held = {1: n, 2: x}; it = iter(held.values()); more = iter(held.items())
+        held[1], held[2] = 7, 8
+        out.append((list(it), list(more)))
+        """,
+    "iterators_cross_changes_that_wait": """
+        queue, rows = box.setdefault('queue', collections.deque([0])), box.setdefault('rows', [1])
+        queue.appendleft(n); rows += [n, 2]
+        it, back, row = map(str, queue), reversed(queue), iter(rows); next(row); next(row)
+        print(end='')
+        out.append((list(it), list(back), list(row)))
+        """,
     "send_to_a_new_generator": """
         g = inner_gen(x, 1)
         out.append(told(lambda: g.send(n)))
@@ -157,7 +195,7 @@ def test_small_programs(name, backend):
 
 def test_the_programs_are_about_everything():
     """Every fragment is drawn, few texts are no Python, and most have something to show."""
-    texts = [language.source(language.Program(seed))[len(language.PRELUDE) :] for seed in range(300)]
+    texts = [language.source(language.Program(seed))[len(language.PRELUDE) :] for seed in range(400)]
     for word in (
         "globals()",
         "yield from",
@@ -174,4 +212,4 @@ def test_the_programs_are_about_everything():
         "eval",
     ):
         assert word == "eval" or sum(word in text for text in texts) > 5, word
-    assert sum(map(fuzzing.valid, texts)) > 285
+    assert sum(map(fuzzing.valid, texts)) > 380
