@@ -801,7 +801,7 @@ def write_before_check():
 @fault(
     "capture",
     "members of a deque may move under its iterators",
-    "tests/capture/test_language_programs.py::test_small_programs[containers_change_under_iterators]",
+    "tests/capture/test_language_programs.py::test_small_programs[interpreted-containers_change_under_iterators]",
 )
 def deque_moves():
     rewrite("capture.variables.iterators:DequeIterator.next", "self.owner.state != self.state", "False")

@@ -67,7 +67,7 @@ class ListIterator(IteratorVariable):
         if at is None or not 0 <= at < len(self.owner.items):
             self.index = None
             return None
-        self.index += self.by
+        self.index = at + self.by
         return self.owner.at(at)
 
     def reconstruct(self, gen: Any) -> None:
@@ -92,7 +92,7 @@ class ListIterator(IteratorVariable):
 
 def members_from(members: Any, place: int, backwards: bool) -> Any:
     """Those of a list as it is when the first of them is asked for."""
-    iterator = reversed(members) if backwards else iter(members)
+    iterator: Any = reversed(members) if backwards else iter(members)
     if place < len(members):
         iterator.__setstate__(place)
         yield from iterator

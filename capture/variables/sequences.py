@@ -277,7 +277,7 @@ class ListVariable(SequenceVariable):
         self.state += 1
         super().changed(tx)
 
-    def iterate(self, tx: Any) -> ListIterator:
+    def iterate(self, tx: Any) -> Any:
         return DequeIterator(self) if self.cls is collections.deque else ListIterator(self)
 
     def plain(self) -> Any:
