@@ -29,6 +29,14 @@ TOO_LONG = 120  # seconds after which a thread counts as stuck; far above what a
 
 
 @pytest.fixture(autouse=True)
+def interrupts():
+    """Ctrl-C raises, also where the tests were started in the background of a shell, which has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
 def nothing_is_left():
     yield
     assert native.mode() == "off" and native.hooked() == 0 and not native.installed()
