@@ -652,13 +652,13 @@ def small(name: str, function, op: Op | Callable | tuple | None = None, pair=Non
 
 
 def _takes_out(function) -> bool:
-    """Whether it makes new tensors of tensors, draws nothing, and has a parameter `out`."""
-    names: tuple[str, ...] = ()
+    """Whether it has a parameter `out`."""
     while function is not None:
         code = function.__code__
-        own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        names, function = (*own, *names), getattr(function, "__wrapped__", None)
-    return "out" in names and own[0] in ("input", "self", "tensors") and "generator" not in names
+        if "out" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            return True
+        function = getattr(function, "__wrapped__", None)
+    return False
 
 
 def _dressed(fast, function) -> Any:

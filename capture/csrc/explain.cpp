@@ -119,8 +119,11 @@ static bool explain_check(PyObject* list, const Node& node, const Check& check, 
 }
 
 static bool explain_walk(PyObject* list, const Node& node, PyObject* value, const Slots& slots, Fetched& fetched) {
-    for (const Check& check : node.checks)
-        if (!passes(check, value) && !explain_check(list, node, check, value)) return false;
+    for (const Check& check : node.checks) {
+        if (passes(check, value)) continue;
+        if (!explain_check(list, node, check, value)) return false;
+        if (check.test == Test::TypeIs) return true; // the rest is about another type: its keys, asked of an iterator, would be taken from it
+    }
     if (node.fetch >= 0) fetched.put(node.fetch, value);
     for (const Node* child : node.children) {
         Ref owned;

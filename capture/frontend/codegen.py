@@ -30,6 +30,7 @@ class Codegen:
         self.making: list = []  # variables whose parts are being written
         self.unfilled: list = []  # made empty: (variable, how to fill it) once all else is made
         self.filling = False
+        self.behind_changes: list | None = []  # iterators that are moved once all changes are made; None then
 
     # -- loading ---------------------------------------------------------------------------------------------------
 

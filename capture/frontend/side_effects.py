@@ -174,6 +174,10 @@ class SideEffects:
             getattr(self, "prepare_" + kind)(gen, key)
         for kind, key in steps:
             getattr(self, "replay_" + kind)(gen, key)
+        waiting, gen.behind_changes = gen.behind_changes, None
+        for iterator in waiting or ():
+            gen.load(iterator)
+            iterator.write_place(gen)
 
     def prepare_attributes(self, gen: Any, variable: Variable) -> None:
         gen.keep(variable)

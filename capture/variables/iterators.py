@@ -71,31 +71,27 @@ class ListIterator(IteratorVariable):
         return self.owner.at(at)
 
     def reconstruct(self, gen: Any) -> None:
-        """The iterator of the same object, moved to the same place. One over what is still to be changed is begun when it is
-        first asked: values are made before changes are."""
+        """The iterator of the same object, moved to the same place; behind the changes that are still to be made, where the
+        place may not be there yet."""
         if self.index is None or self.by < 0 and self.index >= len(self.owner.items):
             FixedIterator([]).reconstruct(gen)
-            return
-        if self.owner in gen.tx.effects.containers and (self.index or self.by < 0):
-            gen.load_call(members_from, [self.owner, gen.constant(self.index), gen.constant(self.by < 0)])
             return
         gen.load(self.owner)
         gen.wrap_call(reversed if self.by < 0 else iter)
         if self.index or self.by < 0:
-            gen.emit.copy(1)
-            gen.emit.load_attr("__setstate__")
-            gen.emit.as_callable()
-            gen.emit.load_const(self.index)
-            gen.emit.call(1)
-            gen.emit.pop()
+            if gen.behind_changes is not None and self.owner in gen.tx.effects.containers:
+                gen.behind_changes.append(self)
+            else:
+                gen.emit.copy(1)
+                self.write_place(gen)
 
-
-def members_from(members: Any, place: int, backwards: bool) -> Any:
-    """Those of a list as it is when the first of them is asked for."""
-    iterator: Any = reversed(members) if backwards else iter(members)
-    if place < len(members):
-        iterator.__setstate__(place)
-        yield from iterator
+    def write_place(self, gen: Any) -> None:
+        """Move the iterator on top of the stack, and pop it."""
+        gen.emit.load_attr("__setstate__")
+        gen.emit.as_callable()
+        gen.emit.load_const(self.index)
+        gen.emit.call(1)
+        gen.emit.pop()
 
 
 class DequeIterator(IteratorVariable):

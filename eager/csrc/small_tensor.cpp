@@ -407,12 +407,16 @@ void dealloc_small(PyObject* raw) {
 
 PyTypeObject SmallType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-SmallHandler handler_of(const char* name) {
+// `of_tensors`: whether the handler computes from tensors alone, so that a call that is declined behind it may be made again.
+SmallHandler handler_of(const char* name, bool& of_tensors) {
     for (const SmallEntry* table : {small_reductions, small_builders, small_lookups, small_draws, small_layouts, small_compounds,
              small_pairs, small_resizing, small_elements, small_moments, small_fourier,
              small_contractions, small_scatters, small_ordering, small_writes, small_losses, small_bags, small_pooling, small_factors, small_convolutions})
-        for (; table->name; table++)
-            if (!strcmp(table->name, name)) return table->handler;
+        for (const SmallEntry* entry = table; entry->name; entry++)
+            if (!strcmp(entry->name, name)) {
+                of_tensors = table != small_draws && table != small_builders && table != small_writes;
+                return entry->handler;
+            }
     return nullptr;
 }
 
@@ -422,14 +426,15 @@ PyObject* py_small(PyObject*, PyObject* args) {
     PyObject *slow, *op, *pair;
     int takes_out;
     if (!PyArg_ParseTuple(args, "sOOOp", &name, &slow, &op, &pair, &takes_out)) return nullptr;
-    SmallHandler handler = handler_of(name);
+    bool of_tensors = false;
+    SmallHandler handler = handler_of(name, of_tensors);
     if (!handler) return PyErr_Format(PyExc_ValueError, "no function %s", name);
     Small* self = (Small*)SmallType.tp_alloc(&SmallType, 0);
     if (!self) return nullptr;
     self->head.vectorcall = call_small;
     self->head.op = Py_NewRef(op), self->head.slow = Py_NewRef(slow);
     self->handler = handler, self->pair = Py_NewRef(pair);
-    self->takes_out = takes_out;
+    self->takes_out = takes_out && of_tensors;
     return (PyObject*)self;
 }
 

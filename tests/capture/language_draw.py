@@ -224,6 +224,7 @@ class Program:
             self.object_,
             self.closure_,
             self.exception_,
+            self.exception_,
             self.with_,
             self.match_,
             self.call_,
