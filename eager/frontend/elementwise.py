@@ -147,7 +147,9 @@ def _times(input, other, alpha):
     if type(alpha) is float and kind.category < 2:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     alpha = builtins.bool(alpha) if kind is dtypes.bool else fitting(alpha, kind)
-    return _mul(other.to(kind), alpha) if isinstance(other, Tensor) else other * alpha
+    if isinstance(other, Tensor):
+        return _mul(other.to(kind), alpha)
+    return other and alpha if kind is dtypes.bool else other * alpha
 
 
 @public.both

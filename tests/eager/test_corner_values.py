@@ -390,3 +390,13 @@ def test_nan_elements_share_the_gradient_of_an_extreme(name):
             assert all(map(math.isnan, found))
         else:
             assert found == wanted
+
+
+@pytest.mark.parametrize("alpha", [True, False])
+def test_a_boolean_alpha_keeps_a_sum_of_bools_one(alpha):
+    """PyTorch: True + True is True, whether the other is a tensor or a number."""
+    x = torch.tensor([True, False])
+    expected = [True, alpha]
+    for found in (x.add(True, alpha=alpha), x.add(torch.tensor(True), alpha=alpha), x.clone().add_(True, alpha=alpha)):
+        assert found.dtype is torch.bool and found.tolist() == expected
+    assert x.add(False, alpha=alpha).tolist() == [True, False]
