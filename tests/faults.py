@@ -807,6 +807,15 @@ def deque_moves():
     rewrite("capture.variables.iterators:DequeIterator.next", "self.owner.state != self.state", "False")
 
 
+@fault(
+    "capture",
+    "of equal members of a set the last stays",
+    "tests/capture/test_language_programs.py::test_small_programs[interpreted-of_equal_members_the_first_stays]",
+)
+def last_of_equal_members():
+    rewrite("capture.variables.sets:SetVariable.fill", "self.members.setdefault(stand, member)", "self.members[stand] = member")
+
+
 @fault("schedule", "temporaries that are alive together share memory", "tests/inductor/test_memory.py")
 def arena_overlaps():
     replace(

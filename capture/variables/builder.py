@@ -426,7 +426,9 @@ def fresh(tx: Any, value: Any) -> Variable:
     if type(value) is types.MappingProxyType:
         return ReadOnlyDict([(fresh(tx, k), fresh(tx, v)) for k, v in value.items()])
     if type(value) in (set, frozenset):
-        return SetVariable([fresh(tx, v) for v in value], cls=type(value))
+        made = SetVariable([fresh(tx, v) for v in value], cls=type(value))
+        made.takes_layout(value)
+        return made
     if isinstance(value, slice):
         return SliceVariable([fresh(tx, v) for v in (value.start, value.stop, value.step)])
     return _fresh_callable(tx, value)

@@ -517,12 +517,17 @@ def _deque(tx: Any, iterable: Variable | None = None, maxlen: Variable | None = 
 
 @handles(set)
 def _set(tx: Any, members: Variable | None = None, /) -> SetVariable:
-    return SetVariable(tx.unpack(members) if members is not None else [])
+    return _set_of(tx, set, members)
 
 
 @handles(frozenset)
 def _frozenset(tx: Any, members: Variable | None = None, /) -> SetVariable:
-    return SetVariable(tx.unpack(members) if members is not None else [], cls=frozenset)
+    return _set_of(tx, frozenset, members)
+
+
+def _set_of(tx: Any, cls: type, members: Variable | None) -> SetVariable:
+    """Made as the real one is, whose order of iteration depends on what it is made of."""
+    return SetVariable([], cls=cls) if members is None else SetVariable.of(tx, cls, members)
 
 
 def _dict_of(cls: type) -> Callable:

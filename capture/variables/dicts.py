@@ -26,7 +26,10 @@ class DictVariable(ContainerVariable):
 
     def __init__(self, pairs: Any = (), source: Any = None, cls: Any = dict, factory: Variable | None = None):
         super().__init__(source)
-        self.entries = {key.key(): (key, value) for key, value in pairs}
+        self.entries: dict = {}
+        for key, value in pairs:  # of equal keys (1 and True) the first stays, with the last value
+            stand = key.key()
+            self.entries[stand] = self.entries[stand][0] if stand in self.entries else key, value
         self.cls, self.factory = cls, factory
         self.original = dict(self.entries)
 
@@ -34,7 +37,12 @@ class DictVariable(ContainerVariable):
         return self.cls
 
     def plain(self) -> Any:
-        return {k.plain(): self.at(stand).plain() for stand, (k, _) in list(self.entries.items())}
+        plain = {k.plain(): self.at(stand).plain() for stand, (k, _) in list(self.entries.items())}
+        if self.cls is collections.OrderedDict:
+            return collections.OrderedDict(plain)
+        if self.cls is collections.defaultdict and self.factory is not None:
+            return collections.defaultdict(self.factory.plain(), plain)
+        return plain
 
     def at(self, stand: Any) -> Variable:
         key, value = self.entries[stand]

@@ -668,6 +668,8 @@ class OutsideSet(OutsideKeys, SetVariable):
         self.stands = set()
         for stand in self.known:
             self.stands.add(stand)
+        if all(variable.is_constant() for variable in variables):  # iterates, and goes on, as nearly as a copy can
+            self.takes_layout(self.base)
         for member, value in self.recent:
             self.write(member, value)
 
@@ -678,10 +680,12 @@ class OutsideSet(OutsideKeys, SetVariable):
         stand = member.key()
         if value is None:
             self.known.pop(stand, None)
-            self.stands.discard(stand)
         else:
             self.known.setdefault(stand, member)
-            self.stands.add(stand)
+        self.apply("discard" if value is None else "add", stand)
+
+    def plain(self) -> Any:
+        return super().plain() if not self.untouched else self.base
 
     def unpack(self, tx: Any) -> list:
         self.opened()

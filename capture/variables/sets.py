@@ -52,8 +52,40 @@ def iterator_of_changed(kind: type) -> Any:
     return iterator
 
 
+class History:
+    """How a set of constants became what it is: methods and their operands, of which sets are histories too. Two sets of the
+    same members iterate in the order in which their tables hold them, and that depends on what was in their way."""
+
+    LONGEST = 100  # steps that are told again
+
+    def __init__(self, before: History | None, name: str, operands: Iterable):
+        self.before, self.name, self.operands = before, name, tuple(operands)
+        self.length = 1 + sum(h.length for h in (before, *self.operands) if isinstance(h, History))
+
+    def made(self) -> Any:
+        """The set, or the frozenset, that has this history."""
+        operands = (o.made() if isinstance(o, History) else o for o in self.operands)
+        if self.before is None:
+            return KINDS[self.name](*operands)
+        made = self.before.made()
+        found = getattr(made, self.name)(*operands)
+        return found if self.name in NEW else made
+
+
+KINDS = {"set": set, "frozenset": frozenset}
+# methods that leave the set as it is, and give a new one
+NEW = frozenset("__and__ __or__ __sub__ __xor__ union intersection difference symmetric_difference copy".split())
+
+
+def made_as(kind: type, history: History) -> Any:
+    made = history.made()
+    return made if type(made) is kind else kind(made)
+
+
 class SetVariable(ContainerVariable):
     """A set or frozenset. `order`: the members of one from outside, as it iterates over them."""
+
+    history: History | None = None  # of the table, where it is known
 
     OPERATORS = (operator.and_, operator.or_, operator.sub, operator.xor)
     COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
@@ -61,16 +93,32 @@ class SetVariable(ContainerVariable):
 
     def __init__(self, members: Iterable, source: Source | None = None, cls: type = set, order: Iterable = ()):
         super().__init__(source)
-        self.members = {member.key(): member for member in members}
-        self.table = set()  # a real set of the stand-ins: it has the order of iteration
-        for stand in self.members:  # one by one, as set displays are made
+        self.members: dict = {}
+        self.table: set = set()  # a real set of the stand-ins: it has the order of iteration
+        self.cls = cls
+        self.fill(list(members))
+        self.order, self.untouched = order, source is not None
+
+    def fill(self, members: list) -> None:
+        """Put them in one by one, as set displays are made; of equal ones the first stays."""
+        for member in members:
+            stand = member.key()
+            self.members.setdefault(stand, member)
             self.table.add(stand)
-        self.cls, self.order, self.untouched = cls, order, source is not None
+        self.history = History(None, self.cls.__name__, [tuple(member.key() for member in members)])
+
+    def takes_layout(self, real: Any) -> None:
+        """Iterates as this set of the same constants does, which nobody changes."""
+        if all(member.is_constant() for member in self.members.values()):
+            self.table = real if self.cls is frozenset else real.copy()
+            self.history = History(None, self.cls.__name__, [frozenset(real)])
 
     def python_type(self) -> type:
         return self.cls
 
     def plain(self) -> set:
+        if self.keeps_order():
+            return made_as(self.cls, self.history)
         return self.cls(member.plain() for member in self.members.values())
 
     def key(self) -> Any:
@@ -120,39 +168,96 @@ class SetVariable(ContainerVariable):
         if op in self.COMPARISONS:
             return tx.constant(op(first.members.keys(), second.members.keys()))
         if op in self.INPLACE and not reflected:
-            self.assign(tx, self.combine(self.INPLACE[op], other))
-            return self
+            return self.replaced(tx, self.INPLACE[op], other)
         return first.combined(op, second) if op in self.OPERATORS else None
 
-    def combine(self, op: Callable, other: Any) -> list:
-        """Members of `op` over two sets, in the order that the real operation gives."""
-        both = {**other.members, **self.members}
-        return [both[stand] for stand in op(self.table, other.table)]
+    def replaced(self, tx: Any, op: Callable, other: SetVariable) -> SetVariable:
+        """self op= other."""
+        name = {operator.and_: "intersection", operator.or_: "", operator.sub: "difference", operator.xor: "symmetric_difference"}
+        self.change(tx, f"{name[op]}_update".lstrip("_"), other)
+        return self
 
-    def combined(self, op: Callable, other: Any) -> Any:
-        made = SetVariable(self.combine(op, other), cls=self.cls)
-        made.table = op(self.table, other.table)
+    def combined(self, op: Callable, other: SetVariable) -> SetVariable:
+        """A new set: self op other, which the real operation on the tables makes."""
+        name = {operator.and_: "__and__", operator.or_: "__or__", operator.sub: "__sub__", operator.xor: "__xor__"}[op]
+        return self.derived(name, [(other, other.members)])
+
+    def operand(self, tx: Any, other: Variable) -> tuple[Any, dict]:
+        """What the real method gets for an operand, of the same kind as far as sets ask for it, and its members."""
+        members = tx.unpack(other)
+        named: dict = {}
+        for member in members:
+            named.setdefault(member.key(), member)
+        refuse_mixed(tx, self.members, named)
+        if isinstance(other, SetVariable):
+            return other, named
+        if other.is_constant() and type(value := other.plain()) is frozenset:
+            return value, named
+        if other.python_type() is dict:
+            return dict.fromkeys(named), named
+        return tuple(member.key() for member in members), named
+
+    def change(self, tx: Any, name: str, *others: Variable) -> Variable:
+        """The method on the real table, and the members that it leaves."""
+        operands = [self.operand(tx, other) for other in others]
+        self.changed(tx)
+        self.apply(name, *(operand for operand, _ in operands))
+        self.members = self.named(self.table, self.members, *(named for _, named in operands))
+        return tx.constant(None)
+
+    def apply(self, name: str, *operands: Any) -> Any:
+        found = getattr(self.table, name)(*(o.table if isinstance(o, SetVariable) else o for o in operands))
+        self.history = self.continued(name, operands)
+        return found
+
+    def continued(self, name: str, operands: Iterable) -> History | None:
+        steps = [o.history if isinstance(o, SetVariable) else o for o in operands]
+        if self.history is None or None in steps:
+            return None
+        history = History(self.history, name, steps)
+        return history if history.length <= History.LONGEST else None
+
+    def derived(self, name: str, operands: Iterable) -> SetVariable:
+        made, others = SetVariable((), cls=self.cls), [other for other, _ in operands]
+        made.table = getattr(self.table, name)(*(o.table if isinstance(o, SetVariable) else o for o in others))
+        made.history = self.continued(name, others)
+        made.members = self.named(made.table, self.members, *(named for _, named in operands))
         return made
 
-    def assign(self, tx: Any, members: Any) -> Variable:
-        self.changed(tx)
-        self.members = {member.key(): member for member in members}
-        self.table.intersection_update(self.members)
-        self.table.update(self.members)
-        return tx.constant(None)
+    @classmethod
+    def of(cls, tx: Any, kind: type, members: Variable) -> SetVariable:
+        """kind(members), whose order of iteration depends on what they are in."""
+        made = cls([], cls=kind)
+        operand, made.members = made.operand(tx, members)
+        given, past = (operand.table, operand.history) if isinstance(operand, SetVariable) else (operand, operand)
+        made.table, made.history = set(given), None if past is None else History(None, kind.__name__, [past])
+        made.members = made.named(made.table, made.members)
+        return made
+
+    @staticmethod
+    def named(table: set, *members: dict) -> dict:
+        """The Variables of a table's stand-ins: of equal ones (1 and True) the one that the table holds."""
+        found: dict = {}
+        for named in members:
+            for stand, member in named.items():
+                if stand in table:
+                    found.setdefault(stand, []).append(member)
+        for stand in table:
+            found[stand] = next((m for m in found[stand] if m.key() is stand), found[stand][0])
+        return found
 
     def method_add(self, tx: Any, value: Variable) -> Variable:
         self.changed(tx)
         stand = self.stand(tx, value)
         self.members.setdefault(stand, value)
-        self.table.add(stand)
+        self.apply("add", stand)
         return tx.constant(None)
 
     def method_discard(self, tx: Any, value: Variable) -> Variable:
         self.changed(tx)
         stand = self.stand(tx, value)
         self.members.pop(stand, None)
-        self.table.discard(stand)
+        self.apply("discard", stand)
         return tx.constant(None)
 
     def method_remove(self, tx: Any, value: Variable) -> Variable:
@@ -161,33 +266,25 @@ class SetVariable(ContainerVariable):
         return self.method_discard(tx, value)
 
     def method_clear(self, tx: Any) -> Variable:
-        return self.assign(tx, [])
+        return self.change(tx, "clear")
 
     def method_copy(self, tx: Any) -> SetVariable:
-        made = SetVariable(self.members.values(), cls=self.cls)
-        made.table = self.table.copy()
-        return made
+        return self.derived("copy", ())
 
     def method_update(self, tx: Any, *others: Variable) -> Variable:
-        return self.assign(tx, [*self.members.values(), *(m for other in others for m in tx.unpack(other))])
-
-    def joined(self, tx: Any, op: Callable, others: Any) -> SetVariable:
-        result = self
-        for other in others:
-            result = SetVariable(result.combine(op, SetVariable(tx.unpack(other))), cls=self.cls)
-        return result
+        return self.change(tx, "update", *others)
 
     def method_union(self, tx: Any, *others: Variable) -> SetVariable:
-        return self.joined(tx, operator.or_, others)
+        return self.derived("union", [self.operand(tx, other) for other in others])
 
     def method_intersection(self, tx: Any, *others: Variable) -> SetVariable:
-        return self.joined(tx, operator.and_, others)
+        return self.derived("intersection", [self.operand(tx, other) for other in others])
 
     def method_difference(self, tx: Any, *others: Variable) -> SetVariable:
-        return self.joined(tx, operator.sub, others)
+        return self.derived("difference", [self.operand(tx, other) for other in others])
 
     def method_symmetric_difference(self, tx: Any, other: Variable) -> SetVariable:
-        return self.joined(tx, operator.xor, [other])
+        return self.derived("symmetric_difference", [self.operand(tx, other)])
 
     def method_issubset(self, tx: Any, other: Variable) -> Variable:
         return tx.constant(self.members.keys() <= SetVariable(tx.unpack(other)).members.keys())
@@ -201,21 +298,31 @@ class SetVariable(ContainerVariable):
             tx.raise_error(KeyError, "pop from an empty set")
         self.unpack(tx)
         self.changed(tx)
-        return self.members.pop(self.table.pop())
+        return self.members.pop(self.apply("pop"))
 
     def method_difference_update(self, tx: Any, *others: Variable) -> Variable:
-        return self.assign(tx, self.joined(tx, operator.sub, others).members.values())
+        return self.change(tx, "difference_update", *others)
 
     def method_intersection_update(self, tx: Any, *others: Variable) -> Variable:
-        return self.assign(tx, self.joined(tx, operator.and_, others).members.values())
+        return self.change(tx, "intersection_update", *others)
 
     def method_symmetric_difference_update(self, tx: Any, other: Variable) -> Variable:
-        return self.assign(tx, self.joined(tx, operator.xor, [other]).members.values())
+        return self.change(tx, "symmetric_difference_update", other)
 
     def method_isdisjoint(self, tx: Any, other: Variable) -> Variable:
         return tx.constant(self.members.keys().isdisjoint(SetVariable(tx.unpack(other)).members))
 
     def reconstruct(self, gen: Any) -> None:
+        if self.keeps_order():
+            gen.load_call(made_as, [gen.constant(self.cls), gen.constant(self.history)])
+            return
         gen.load_many(self.members.values())
         gen.emit.build_tuple(len(self.members))
         gen.wrap_call(self.cls)
+
+    def keeps_order(self) -> bool:
+        """Whether a set of constants has to be made again by its history, so that it iterates as here: 5 goes in front of 2
+        in {2, 5, 9} where nothing stood in its place."""
+        if len(self.members) < 2 or self.history is None or not all(m.is_constant() for m in self.members.values()):
+            return False
+        return [*self.cls(tuple(self.members))] != [*self.table] == [*made_as(self.cls, self.history)]

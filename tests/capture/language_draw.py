@@ -150,6 +150,7 @@ def shown():
 
 
 # what is iterated over: (how it is made, what changes it, how many changes are drawn while it is iterated over)
+EQUALS = ("0", "False", "1", "True", "1.0", "2", "2.0", "9", "17", "5", "33", "-1", "-2")
 ITERATED = {
     "deque": (
         ("collections.deque([n, 1, 2])", "collections.deque([1, n], maxlen=2)", "collections.deque()"),
@@ -233,6 +234,7 @@ class Program:
             self.class_,
             self.leave_,
             self.iteration_,
+            self.members_,
         )()
         return self.placed(made)
 
@@ -679,6 +681,37 @@ class Program:
             *[asked] * self.random.randint(0, 2),
             f"out.append(told(lambda: [str(q) for q in {it}]))",
             f"out.append([*{held}])",
+        ]
+
+    def members_(self):
+        """Sets and dicts of numbers that are equal without being alike: which of them stays, and in which order."""
+        a, b, c = self.name("a"), self.name("b"), self.name("c")
+        body = lambda most=5: ", ".join(self.some(1, most, *EQUALS))
+        other = lambda: self.pick("{%s}", "frozenset([%s])", "[%s]", "dict.fromkeys([%s])", "(q for q in [%s])") % body()
+        named = lambda: self.pick("union", "intersection", "difference", "symmetric_difference")
+        lines = [f"{a} = {self.pick('{%s}', 'frozenset([%s])') % body()}", f"{b} = {{{body()}}}", f"{c} = {b} | {a}"]
+        for _ in range(self.random.randint(1, 4)):
+            lines.append(
+                self.pick(
+                    f"{c} = {self.pick(a, b, c)}.{named()}({other()})",
+                    f"{c} = {self.pick(a, b, c)} {self.pick(*'&|-^')} {self.pick(a, b)}",
+                    f"{b} {self.pick(*'&|-^')}= {a}",
+                    f"{b}.{self.pick('', 'intersection_', 'difference_', 'symmetric_difference_')}update({other()})",
+                    f"{c} = {self.pick('set', 'frozenset')}({self.pick(a, b, c)})",
+                    f"{b}.add({self.pick(*EQUALS)})",
+                    f"{b}.discard({self.pick(*EQUALS)})",
+                    f"{c} = {self.pick(a, b, c)}.copy()",
+                )
+            )
+        d = self.name("d")
+        pairs = ", ".join(f"{k}: {v}" for k, v in zip(self.some(2, 4, *EQUALS), "1234"))
+        return [
+            *lines,
+            f"{d} = {self.pick('{%s}', 'dict({%s})', 'collections.OrderedDict({%s})') % pairs}",
+            f"{d}{self.pick('[%s] = 8', '.setdefault(%s, 9)', '.update({%s: 7})', '.pop(%s, 0)') % self.pick(*EQUALS)}",
+            f"out.append([*map(repr, ({a}, {b}, {c}, [*{b}], [*{c}], {d}))])",
+            *self.some(0, 1, "print(end='')"),
+            f"out.append([[*{b}], [*{c}], [*{d}]])",
         ]
 
     def unpack_(self):
