@@ -522,6 +522,8 @@ def _set(tx: Any, members: Variable | None = None, /) -> SetVariable:
 
 @handles(frozenset)
 def _frozenset(tx: Any, members: Variable | None = None, /) -> SetVariable:
+    if isinstance(members, SetVariable) and members.python_type() is frozenset:
+        return members
     return _set_of(tx, frozenset, members)
 
 

@@ -64,10 +64,11 @@ class History:
 
     def made(self) -> Any:
         """The set, or the frozenset, that has this history."""
-        operands = (o.made() if isinstance(o, History) else o for o in self.operands)
+        made = None if self.before is None else self.before.made()
+        # (a set and itself: `a | a` does nothing, which is not what it does with an equal set)
+        operands = [(made if o is self.before else o.made()) if isinstance(o, History) else o for o in self.operands]
         if self.before is None:
             return KINDS[self.name](*operands)
-        made = self.before.made()
         found = getattr(made, self.name)(*operands)
         return found if self.name in NEW else made
 
@@ -269,7 +270,7 @@ class SetVariable(ContainerVariable):
         return self.change(tx, "clear")
 
     def method_copy(self, tx: Any) -> SetVariable:
-        return self.derived("copy", ())
+        return self if self.cls is frozenset else self.derived("copy", ())
 
     def method_update(self, tx: Any, *others: Variable) -> Variable:
         return self.change(tx, "update", *others)

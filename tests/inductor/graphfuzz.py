@@ -233,7 +233,10 @@ TOLERANCE = {"float64": (1e-9, 1e-10), "float32": (2e-4, 2e-5), "float16": (1e-2
 def coarsest(program):
     """The tolerance of the shortest type that numbers of a program pass through: a product of float32 that is then made
     float64 is no more exact for that."""
-    text = program.text() + repr(program.inputs)
+    return coarsest_named(program.text() + repr(program.inputs))
+
+
+def coarsest_named(text):
     return TOLERANCE[next((name for name in ("bfloat16", "float16", "float32") if name in text), "float64")]
 
 
