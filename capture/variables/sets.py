@@ -118,8 +118,8 @@ class SetVariable(ContainerVariable):
         return self.cls
 
     def plain(self) -> set:
-        if self.keeps_order():
-            return made_as(self.cls, self.history)
+        if history := self.needed_history():
+            return made_as(self.cls, history)
         return self.cls(member.plain() for member in self.members.values())
 
     def key(self) -> Any:
@@ -314,16 +314,17 @@ class SetVariable(ContainerVariable):
         return tx.constant(self.members.keys().isdisjoint(SetVariable(tx.unpack(other)).members))
 
     def reconstruct(self, gen: Any) -> None:
-        if self.keeps_order():
-            gen.load_call(made_as, [gen.constant(self.cls), gen.constant(self.history)])
+        if history := self.needed_history():
+            gen.load_call(made_as, [gen.constant(self.cls), gen.constant(history)])
             return
         gen.load_many(self.members.values())
         gen.emit.build_tuple(len(self.members))
         gen.wrap_call(self.cls)
 
-    def keeps_order(self) -> bool:
-        """Whether a set of constants has to be made again by its history, so that it iterates as here: 5 goes in front of 2
-        in {2, 5, 9} where nothing stood in its place."""
+    def needed_history(self) -> History | None:
+        """By which a set of constants has to be made again so that it iterates as here: 5 goes in front of 2 in {2, 5, 9}
+        where nothing stood in its place."""
         if len(self.members) < 2 or self.history is None or not all(m.is_constant() for m in self.members.values()):
-            return False
-        return [*self.cls(tuple(self.members))] != [*self.table] == [*made_as(self.cls, self.history)]
+            return None
+        differs = [*self.cls(tuple(self.members))] != [*self.table] == [*made_as(self.cls, self.history)]
+        return self.history if differs else None
