@@ -14,8 +14,8 @@ import flambeau.optim
 from records import Case
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
-TRAINED = ("gpt", "lstm", "resnet", "vae", "vit")
-"""Examples that train something; the others show a way to extend the package."""
+TRAINED = {"gpt": ["--phase", "eager"], "lstm": ["--short"], "resnet": ["--short"], "vae": ["--short"], "vit": ["--short"]}
+"""Examples that train something, and with which arguments in this process; the others show a way to extend the package."""
 
 MODELS = {
     "alexnet": 64,
@@ -23,7 +23,7 @@ MODELS = {
     "densenet121": 64,
     "efficientnet_b0": 64,
     "googlenet": 64,
-    "inception_v3": 80,
+    "inception_v3": 299,
     "maxvit_t": 224,
     "mnasnet0_5": 64,
     "mobilenet_v2": 64,
@@ -91,8 +91,8 @@ def total(out):
 
 
 def examples():
-    for name in TRAINED:
-        yield Case(f"examples {name}", "examples", lambda name=name: script(EXAMPLES / f"{name}.py", ["--short"]), 5)
+    for name, arguments in TRAINED.items():
+        yield Case(f"examples {name}", "examples", lambda name=name, given=arguments: script(EXAMPLES / f"{name}.py", given), 5)
 
 
 def scripts(folder):
