@@ -231,7 +231,7 @@ def mish_backward(s, g, x):
     e = s.exp(y)
     n = e * (e + 2.0)
     d = n + 2.0
-    return g * (n / d + 4.0 * y * (e / d) * ((e + 1.0) / d))
+    return g * (n / d + y * (4.0 * (e / d)) * ((e + 1.0) / d))  # (4 y overflows where e is 0)
 
 
 @mish_backward.grad("g")

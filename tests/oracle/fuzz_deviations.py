@@ -158,7 +158,7 @@ SINGLE = {
         r"memory: results share that of \[\[\]\], torch \[\[0\]\]",
     ): "the conjugate is a copy, in PyTorch a view",
     (
-        r"tri[lu]|addmv|bmm|index_fill|index_",
+        r"tri[lu]|addmv|bmm|index_fill|index_|nan_to_num",
         r"error: call raises RuntimeError\('unsupported operation: more than one element",
     ): "writing in place to a tensor that overlaps itself is refused everywhere",
     (r"xlog1?p?y", r"gradient 1.1: values \(NaN, infinity\)"): "0 * log(0) is 0 for every 0 that moves, too: PyTorch says 0 / 0",

@@ -198,9 +198,9 @@ MEANT_FOR = {
         np.isinf,
         "PyTorch's vector kernel gives NaN for the slope of mish at infinity, its scalar kernel 1",
     ),
-    (r"pairwise_distance .*(?<!b)float16", r"gradient 1.\d: values \(NaN of torch\)"): (
+    (r"(pairwise_distance|triplet_margin_loss|vector_norm) .*(?<!b)float16", r"gradient 1.\d: values \(NaN of torch\)"): (
         np.isfinite,
-        "powers of small distances, as those that eps = 1e-6 gives equal vectors, are 0 in PyTorch's halves: 0 / 0",
+        "powers of small numbers, as those that eps = 1e-6 gives equal vectors, are 0 in PyTorch's halves: 0 / 0",
     ),
     (r"(float_power|pow) .*complex", r"gradient 1.\d: values \(NaN of torch\)"): (
         lambda x: x == 0,
@@ -230,7 +230,10 @@ MEANT_FOR = {
         lambda x: (x != 0) & (np.abs(x) < 1e-18),
         "the square of the deviation underflows",
     ),
-    (r"histc", r"result: values$"): (lambda x: np.abs(x) > 1e300, "the width of all bins together overflows"),
+    (r"histc", r"result: values$"): (
+        lambda x: (np.abs(x) > 1e37) & (np.abs(x) < 3.5e38) | (np.abs(x) > 1e300),
+        "the width of all bins together overflows, or a distance times their number",
+    ),
     (r"cross_entropy", r"gradient 1.0: values$"): (
         lambda x: np.abs(x) > 1e6,
         "the logarithm of a row's sum of exponentials is rounded as a number of the scores' size",
