@@ -706,6 +706,7 @@ class Program:
         d = self.name("d")
         pairs = ", ".join(f"{k}: {v}" for k, v in zip(self.some(2, 4, *EQUALS), "1234"))
         return [
+            f"out.append({self.t()})",  # (frames without tensors are not captured)
             *lines,
             f"{d} = {self.pick('{%s}', 'dict({%s})', 'collections.OrderedDict({%s})') % pairs}",
             f"{d}{self.pick('[%s] = 8', '.setdefault(%s, 9)', '.update({%s: 7})', '.pop(%s, 0)') % self.pick(*EQUALS)}",

@@ -34,21 +34,23 @@ def test_drawn_programs_do_what_plain_ones_do(k):
 
 SMALL = {
     "of_equal_members_the_first_stays": """
+        out.append(x * 2)
         a, b, c = set([1, True]), {1}, {0: 'a'}
         b.update([True, 2.0, 2]); c[False] = 'b'
         d = {1: 'x'} | {True: 'y', 1.0: 'z'}
-        e = collections.OrderedDict([(2, 0), (2.0, 1)])
-        out.append([repr(v) for v in (a, b, c, d, e, {1} & {True}, {1.0, 5, 6} & {1}, dict.fromkeys([True, 1]))])
-        out.append([[*a], [*b], [*c], [*d], [*e]])
+        e, g = collections.OrderedDict([(2, 0), (2.0, 1)]), {1.0, 1}
+        out.append([repr(v) for v in (a, b, c, d, e, g, {1} & {True}, {1.0, 5, 6} & {1}, dict.fromkeys([True, 1]))])
+        out.append([[*a], [*b], [*c], [*d], [*e], x + 1])
     """,
     "sets_iterate_in_the_order_of_their_history": """
+        out.append(x * 2)
         a, b = {1, 2, 3}, {8, 0, 16}
         a.add(9); a.discard(1)
         b.discard(0); b.add(24)
         c = {7, 39, 11} | frozenset([15, 3]); d = set(range(6)) - {0, 1, 2}; d.add(8)
         out.append([repr(v) for v in (a, b, c, d)])
         print(end='')
-        out.append([[*a], [*b], [*c], [*d]])
+        out.append([[*a], [*b], [*c], [*d], x + 1])
     """,
     "stop_iteration_value": """
         def gen():
