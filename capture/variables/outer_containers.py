@@ -685,7 +685,12 @@ class OutsideSet(OutsideKeys, SetVariable):
         self.apply("discard" if value is None else "add", stand)
 
     def plain(self) -> Any:
-        return super().plain() if not self.untouched else self.base
+        self.opened()
+        if not self.untouched:
+            return super().plain()
+        if self.source is not None:
+            self.guard_order(self.tx)
+        return self.base.copy()
 
     def unpack(self, tx: Any) -> list:
         self.opened()

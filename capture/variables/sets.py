@@ -88,9 +88,14 @@ class SetVariable(ContainerVariable):
 
     history: History | None = None  # of the table, where it is known
 
-    OPERATORS = (operator.and_, operator.or_, operator.sub, operator.xor)
+    OPERATORS = {operator.and_: "__and__", operator.or_: "__or__", operator.sub: "__sub__", operator.xor: "__xor__"}
     COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
-    INPLACE = {operator.iand: operator.and_, operator.ior: operator.or_, operator.isub: operator.sub, operator.ixor: operator.xor}
+    INPLACE = {
+        operator.iand: (operator.and_, "intersection_update"),
+        operator.ior: (operator.or_, "update"),
+        operator.isub: (operator.sub, "difference_update"),
+        operator.ixor: (operator.xor, "symmetric_difference_update"),
+    }
 
     def __init__(self, members: Iterable, source: Source | None = None, cls: type = set, order: Iterable = ()):
         super().__init__(source)
@@ -169,19 +174,11 @@ class SetVariable(ContainerVariable):
         if op in self.COMPARISONS:
             return tx.constant(op(first.members.keys(), second.members.keys()))
         if op in self.INPLACE and not reflected:
-            return self.replaced(tx, self.INPLACE[op], other)
-        return first.combined(op, second) if op in self.OPERATORS else None
-
-    def replaced(self, tx: Any, op: Callable, other: SetVariable) -> SetVariable:
-        """self op= other."""
-        name = {operator.and_: "intersection", operator.or_: "", operator.sub: "difference", operator.xor: "symmetric_difference"}
-        self.change(tx, f"{name[op]}_update".lstrip("_"), other)
-        return self
-
-    def combined(self, op: Callable, other: SetVariable) -> SetVariable:
-        """A new set: self op other, which the real operation on the tables makes."""
-        name = {operator.and_: "__and__", operator.or_: "__or__", operator.sub: "__sub__", operator.xor: "__xor__"}[op]
-        return self.derived(name, [(other, other.members)])
+            op, method = self.INPLACE[op]
+            if self.cls is set:  # (a frozenset gives its name to a new one)
+                self.change(tx, method, other)
+                return self
+        return first.derived(self.OPERATORS[op], [(second, second.members)]) if op in self.OPERATORS else None
 
     def operand(self, tx: Any, other: Variable) -> tuple[Any, dict]:
         """What the real method gets for an operand, of the same kind as far as sets ask for it, and its members."""

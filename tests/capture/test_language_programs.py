@@ -33,6 +33,22 @@ def test_drawn_programs_do_what_plain_ones_do(k):
 
 
 SMALL = {
+    "operators_in_place_make_a_new_frozenset_and_change_a_set": """
+        out.append(x * 2)
+        a, b = frozenset([1, 2]), {1, 2}
+        c, d = a, b
+        a |= {3}; b |= {3}
+        out.append([repr(v) for v in (a, b, c, d)] + [a is c, b is d])
+        a -= {1}; b ^= {2, 9}; b -= b
+        out.append([repr(v) for v in (a, b, c, d)] + [a is c, b is d, x + 1])
+    """,
+    "the_text_of_a_set_from_outside": """
+        out.append(x * 2)
+        out.append((repr(box.setdefault('seen', set())), '%s' % box['seen']))
+        box['seen'].add(n)
+        print(end='')
+        out.append((repr(box['seen']), x + len(f"{box['seen']}")))
+    """,
     "of_equal_members_the_first_stays": """
         out.append(x * 2)
         a, b, c = set([1, True]), {1}, {0: 'a'}
