@@ -19,7 +19,7 @@ from .loop_codegen import ALIGNMENT, StepWriter
 from .prims import COSTS, type_of
 from .segments import step_at, segments
 from .cpp_text import Lines, cpp, factor
-from .prefetch import ROWS_AHEAD, columns_ahead, from_memory, phases, rows_ahead, streaming_stores
+from .prefetch import ROWS_AHEAD, at_most, columns_ahead, from_memory, phases, rows_ahead, streaming_stores, writes_much
 from .kernel_writer import KernelWriter, CppKernel, cost, decode, extents, work_text
 
 RANGE = "static void {fn}(void* raw, i64 begin, i64 end, int thread)"
@@ -226,11 +226,6 @@ class MapKernel(RowKernel):
         stores = tuple(Store(table, (last.var,), value) for value, table in zip(found, tables))
         self.nest(self, Step((last,), stores), (last,), ()).write(body)
         return replace(step, stores=tuple(replace(store, value=rewrite(store.value)) for store in step.stores))
-
-
-def at_most(extent: ExprLike, most: int) -> bool:
-    """Whether an extent is known, and no larger than that."""
-    return isinstance(extent, int) and extent <= most
 
 
 def is_clearing(step: Step, last: Axis) -> bool:
@@ -478,6 +473,8 @@ class ColumnKernel(RowKernel):
         body(f"constexpr int COLUMNS = {f'{few} < {most} ? {few} : {most}' if few else most};")
         body("constexpr i64 LANES = COLUMNS * FB_W;")
         self.write_scratch(body, " * LANES")
+        if writes_much(self.kernel):
+            self.start_streams(body)
         body.open("for (i64 point = begin; point < end; point++)")
         body(f"const i64 column0 = point % blocks * args.block, past = fb_min(column0 + args.block, {cpp(lane.extent)});")
         if others:

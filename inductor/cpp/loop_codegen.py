@@ -20,12 +20,13 @@ from ..loops.ir import Axis, Step, Store
 from .prims import COSTS, TYPES, Type, apply, convert, splat, type_of
 from .reductions import Reducer, reducer_of
 from .cpp_text import Lines, cpp, factor
-from .prefetch import Prefetch, exceeds_caches
+from .prefetch import FEW_ROWS, Prefetch, exceeds_caches
 
 
 EXACT = 2**50  # numbers below are divided exactly in lanes of doubles
 COPIED = 512  # elements of a row from which the C library copies it
 TOGETHER_COST = 16  # of one point, up to which a block of columns takes several rows at a time
+CHEAP_MAP = 4  # cost of an element of a map up to which four vectors are taken a step
 GROUPED, GROUPED_COST = 64, 24  # elements of a row, at most so dear, from which bytes of four registers are stored together
 
 
@@ -145,9 +146,12 @@ class StepWriter:
         out.open(f"if ({conditions})" if conditions else "")
 
     def accumulators(self, values: list[Value], reducers: list[Reducer]) -> int:
-        if self.columns or not reducers or not all(r.independent for r in reducers):
+        """Vectors that a step of the innermost loop takes: of sums as many accumulators, of cheap maps to keep loads ahead."""
+        if self.columns or not all(r.independent for r in reducers):
             return 1
         cost = sum(COSTS.get(v.op, 1) for v in values if self.level(v) == self.inner)
+        if not reducers:
+            return 4 if cost <= CHEAP_MAP else 1
         return 4 if cost <= 16 else 2 if cost <= 48 else 1
 
     def write_loops(
@@ -269,6 +273,8 @@ class StepWriter:
         row, lane = self.axes[-2:]
         rows = cpp(row.extent, self.bounds)
         function = f"[&](i64 {row.name}, i64 {lane.name}, auto lanes, i64 slot)"
+        if isinstance(row.extent, int) and 1 < row.extent <= FEW_ROWS:
+            return f"each_few_rows<{row.extent}>({self.first}, {self.last}, {function}"
         return f"each_row_of_columns({rows}, {self.first}, {self.last}, {function}"
 
     def vector_loop(self, name: str) -> str:
@@ -329,7 +335,12 @@ class StepWriter:
         counter = self.counter(value)
         if counter not in self.words:
             self.words[counter] = self.kernel.value_name("words")
-            out(f"const Words {self.words[counter]} = philox_words({', '.join(counter)});")
+            seed, ordinal, index = counter
+            element = value.args[2]
+            place = self.place(element.attrs) if element.op == "index" and self.level(element) == self.inner else None
+            if place is not None and place.kind == "next":  # neighbours need no lanes of 64 bits
+                seed, index = f"philox_keys({seed})", f"i64({place.at})"
+            out(f"const Words {self.words[counter]} = philox_words({seed}, {ordinal}, {index});")
 
     def counter(self, value: Value) -> tuple[str, ...]:
         return tuple(self.texts[a.id] for a in value.args[:3])
@@ -349,6 +360,10 @@ class StepWriter:
             return self.index(value.attrs, self.level(value)), "index"
         if value.op == "scalar":
             return self.kernel.scalar(value, target), "scalar"
+        if value.op == "cast":
+            argument = value.args[0]
+            uniform = self.level(value) < self.inner
+            return convert(self.texts[argument.id], type_of(argument.dtype), target, uniform), value.op
         operands = [(self.texts[a.id], type_of(a.dtype)) for a in value.args]
         constants = [a.attrs if a.op == "const" else None for a in value.args]
         return apply(value.op, operands, target, constants), value.op

@@ -15,10 +15,12 @@ from .reductions import REDUCERS, Reducer
 from .cpp_text import cpp
 
 STREAM_FROM = 24_000_000  # bytes that a kernel moves: below, the next kernel finds the result in the last cache
+MUCH = 4  # results of one in so many bytes that a reduction moves are worth streaming
 LINE = 64  # bytes
 COPY_TO = 64_000_000  # bytes up to which copies are left to the C library: its stores stay in the caches
 AHEAD_FROM = 4_000_000  # below, rows are in cache anyway
 MOST_AHEAD = 4  # rows of as many arrays are asked for
+FEW_ROWS = 4  # that are taken together for each vector of a block of columns
 ROWS_AHEAD = 16  # rows that a block of columns asks for ahead, into the second-level cache
 
 
@@ -28,6 +30,12 @@ def bytes_moved(kernel: LoopKernel) -> ExprLike:
     for buffer in (*buffers_read(kernel), *buffers_written(kernel)):
         total = total + buffer.numel() * buffer.dtype.itemsize
     return int_if_const(total)
+
+
+def writes_much(kernel: LoopKernel) -> bool:
+    """Whether results are a good part of what a kernel moves, so that their lines are worth not fetching."""
+    total, written = bytes_moved(kernel), int_if_const(sum(b.numel() * b.dtype.itemsize for b in buffers_written(kernel)))
+    return isinstance(total, int) and isinstance(written, int) and written * MUCH >= total
 
 
 def exceeds_caches(kernel: LoopKernel) -> bool:
@@ -85,8 +93,14 @@ def columns_ahead(kernel: LoopKernel, rows: int) -> dict[int, Prefetch]:
     if is_small(kernel):
         return {}
     steps = [(k, step) for k, step in enumerate(kernel.steps) if step.axes]
+    steps = [(k, step) for k, step in steps if not at_most(step.axes[-1].extent, max(rows, FEW_ROWS))]
     found = {k: prefetched_loads(step, step.axes[-1], kernel.outer[-1], rows) for k, step in steps}
     return {k: Prefetch((0, 1), places, 2) for k, places in found.items() if places}
+
+
+def at_most(extent: ExprLike, most: int) -> bool:
+    """Whether an extent is known, and no larger than that."""
+    return isinstance(extent, int) and extent <= most
 
 
 def is_small(kernel: LoopKernel) -> bool:

@@ -102,8 +102,11 @@ def splat_text(scalar_text: str, kind: str) -> str:
 # -- conversions
 
 
-def convert(text: str, source: Type, target: Type) -> str:
-    """`cast`: truth for bool, truncation toward zero for integers, rounding for halves."""
+NUMBERS = {"f": "float", "d": "double", "l": "i64"}
+
+
+def convert(text: str, source: Type, target: Type, uniform: bool = False) -> str:
+    """`cast`: truth for bool, truncation toward zero for integers, rounding for halves. `uniform`: all lanes hold the same."""
     if source is target:
         return text
     if target.kind == "b":
@@ -111,6 +114,9 @@ def convert(text: str, source: Type, target: Type) -> str:
     if source.kind == "b":
         return f"truth_{target.kind}({text})"
     moved = text if source.kind == target.kind else f"to_{target.kind}({text})"
+    kinds = {source.kind, target.kind}
+    if uniform and len(kinds) == 2 and "l" in kinds and kinds <= NUMBERS.keys():
+        moved = f"splat_{target.kind}(({NUMBERS[target.kind]})lane({text}, 0))"  # 64-bit lanes are converted one by one
     if target.after == "" or widens(source, target):
         return moved
     if target.kind == "i" and source.kind in "fd":

@@ -693,7 +693,8 @@ class Rewriter:
             return self.rebuild_indirect(value, args[0])
         if value.op in ("acc", "scalar"):
             return self.replaced(value)
-        if all(a is b for a, b in zip(args, value.args)):
+        decidable = value.op in COMPARISONS and self.body.bounds is not None  # in narrower ranges, maybe, of the same operands
+        if not decidable and all(a is b for a, b in zip(args, value.args)):
             return value
         if value.op == "cast":
             made = self.body.cast(args[0], value.dtype)

@@ -82,6 +82,14 @@ template <class Body> FB_INLINE void each_row_of_columns(i64 rows, i64 begin, i6
     for (; r < rows; r++) each_column(begin, end, [&](i64 i, auto lanes, i64 b) FB_BODY { body(r, i, lanes, b); });
 }
 
+// the same for a few rows, all of them for each vector
+template <int R, class Body> FB_INLINE void each_few_rows(i64 begin, i64 end, Body body) {
+    each_column(begin, end, [&](i64 i, auto lanes, i64 b) FB_BODY {
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++) body(r, i, lanes, b);
+    });
+}
+
 template <class Body> FB_INLINE void one_vector(i64 i, Body body) { body(i, Full{}, 0); }
 
 // W x W elements whose columns are contiguous in memory, as W registers that are rows; and back

@@ -208,6 +208,49 @@ def test_one_counter_gives_its_words_once(tmp_path):
     assert text.count("philox_words(") == 1 and "to_f((vi)(" in text
 
 
+def test_neighbours_draw_without_lanes_of_numbers(tmp_path):
+    """Elements in order: their counters follow from the first one's, here and where rows begin."""
+    for k, shape in enumerate([(70,), (5, 37)]):
+        f = lambda x: fb.rand_like(x) + x
+        x = fb.ones(shape)
+        fb.manual_seed(5)
+        made, text = code(tmp_path / str(k), f, x)
+        assert "philox_words(philox_keys(" in text
+        fb.manual_seed(5)
+        assert fb.equal(made, f(x))
+
+
+def test_the_first_segment_of_a_row_decides_as_the_others_do(tmp_path):
+    """A row padded behind its end: neither segment compares its places."""
+    f = lambda x: fb.nn.functional.pad(x, (0, 5)) * 2
+    x = fb.randn(9, 90)
+    made, text = code(tmp_path, f, x)
+    assert fb.equal(made, f(x)) and "splat_l(" not in text and "_where(" not in text
+
+
+def test_what_all_lanes_share_is_converted_once(tmp_path):
+    f = lambda x: fb.nn.functional.interpolate(x, size=(11, 24))
+    x = fb.randn(2, 3, 7, 24)
+    made, text = code(tmp_path, f, x)
+    assert fb.equal(made, f(x)) and "(i64)lane(" in text and "to_l(" not in text
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 5])
+def test_few_rows_are_summed_together(tmp_path, rows):
+    f = lambda x: x.sum(0)
+    x = fb.randint(-9, 9, (rows, 999)).float()
+    made, text = code(tmp_path, f, x)
+    assert fb.equal(made, f(x)) and (f"each_few_rows<{rows}>" in text) == (rows <= 4)
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_large_sums_of_few_rows_go_past_the_caches(tmp_path, rows):
+    f = lambda x: x.sum(0)
+    x = fb.arange(rows * 2_500_003).float().remainder(7).view(rows, -1)
+    made, text = code(tmp_path, f, x)
+    assert fb.equal(made, f(x)) and "stream(sum" in text and "Drain drain" in text and "prefetch" not in text
+
+
 def test_rows_own_numbers_do_not_turn_a_sum_over_columns(tmp_path):
     """The sum down the columns of two matrices, with two numbers of each row: the matrices lie along the columns."""
     f = lambda g, x, mean, scale: (g * (x - mean) * scale).sum(0)
