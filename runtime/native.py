@@ -31,11 +31,20 @@ bind_tensor = _native.bind_tensor
 Launcher = _native.Launcher
 api = _native.api  # the capsule through which other extensions call this one
 get_num_threads = _native.get_num_threads
-set_num_threads = _native.set_num_threads
+get_blas_threads = _native.get_blas_threads
 isas = _native.isas
 isa = _native.get_isa
 instructions = _native.instructions  # isas, and those that add products of bfloat16
 chosen_instructions = _native.get_instructions
+
+
+def set_num_threads(count: int) -> None:
+    """Threads of parallel loops, the caller included, and of numpy's OpenBLAS, which spin where they are more than the cores.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.set_num_threads.html
+    """
+    _native.set_num_threads(count)
+    _native.set_blas_threads(count)
 
 
 def default_threads() -> int:
@@ -79,7 +88,10 @@ def header(name: str) -> str:
 def _set_up() -> None:
     _native.set_bfloat16(np.dtype(ml_dtypes.bfloat16))
     _native.set_isa(config.isa)
-    _native.set_num_threads(config.threads or default_threads())
+    count = config.threads or default_threads()
+    _native.set_num_threads(count)
+    if config.threads or "OPENBLAS_NUM_THREADS" not in os.environ and count < get_blas_threads():
+        _native.set_blas_threads(count)
 
 
 _set_up()

@@ -26,7 +26,7 @@ from .prefetch import FEW_ROWS, Prefetch, exceeds_caches
 EXACT = 2**50  # numbers below are divided exactly in lanes of doubles
 COPIED = 512  # elements of a row from which the C library copies it
 TOGETHER_COST = 16  # of one point, up to which a block of columns takes several rows at a time
-CHEAP_MAP = 4  # cost of an element of a map up to which four vectors are taken a step
+CHEAP_MAP = 8  # cost of an element of a map up to which four vectors are taken a step
 GROUPED, GROUPED_COST = 64, 24  # elements of a row, at most so dear, from which bytes of four registers are stored together
 
 

@@ -14,6 +14,7 @@
 
 #include "alloc.h"
 #include "api.h"
+#include "blas_threads.h"
 #include "pool.h"
 
 const Kernels* kernels = &kernels_baseline;
@@ -129,6 +130,14 @@ PyObject* set_threads(PyObject*, PyObject* arg) {
     pool_set_threads((int)count);
     Py_RETURN_NONE;
 }
+PyObject* set_blas_threads(PyObject*, PyObject* arg) {
+    long count = PyLong_AsLong(arg);
+    if (count == -1 && PyErr_Occurred()) return nullptr;
+    if (count < 1) return PyErr_Format(PyExc_ValueError, "the number of threads must be positive, got %ld", count);
+    blas_set_threads(count > 1024 ? 1024 : (int)count);
+    Py_RETURN_NONE;
+}
+PyObject* get_blas_threads(PyObject*, PyObject*) { return PyLong_FromLong(blas_threads()); }
 
 PyObject* get_threads(PyObject*, PyObject*) { return PyLong_FromLong(pool_threads()); }
 PyObject* workers(PyObject*, PyObject*) { return PyLong_FromLong(pool_workers_alive()); }
@@ -263,6 +272,8 @@ PyMethodDef methods[] = {
     {"get_instructions", get_instructions, METH_NOARGS, "name of the instruction set in use, that of bfloat16 included"},
     {"instructions", all_instructions, METH_NOARGS, "what `set_isa` takes on this processor, best first"},
     {"isas", isas, METH_NOARGS, "vectors that this processor has, best first"},
+    {"set_blas_threads", set_blas_threads, METH_O, "threads of numpy's OpenBLAS, where it has one"},
+    {"get_blas_threads", get_blas_threads, METH_NOARGS, "threads of numpy's OpenBLAS; 0 where it has none"},
     {"set_num_threads", set_threads, METH_O, "threads that a parallel loop may use, the caller included"},
     {"get_num_threads", get_threads, METH_NOARGS, "threads that a parallel loop may use"},
     {"workers_alive", workers, METH_NOARGS, "worker threads started so far in this process"},

@@ -56,6 +56,7 @@ FB_INLINE Words philox_words(const PhiloxKeys& keys, vl ordinal, hul (&even)[4],
         philox_round(odd, keys.low[round], keys.high[round]);
     }
     Words words;
+#pragma GCC unroll 4
     for (int w = 0; w < 4; w++) words.w[w] = (vu)((even[w] & 0xffffffffu) | (odd[w] << 32));
     return words;
 }

@@ -2,6 +2,8 @@
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -43,6 +45,20 @@ def test_workers_start_when_first_needed_and_the_setting_is_checked(threads):
     assert _native.workers_alive() >= 2
     with pytest.raises(ValueError, match="positive"):
         native.set_num_threads(0)
+
+
+def test_numpys_products_take_as_many_threads(threads):
+    if not native.get_blas_threads():
+        pytest.skip("numpy without OpenBLAS")
+    for count in (1, 2, 1):
+        threads(count)
+        assert native.get_blas_threads() == count
+    text = "from flambeau.runtime import native; print(native.get_num_threads(), native.get_blas_threads())"
+    for own, blas, expected in (("1", None, "1 1"), ("2", "1", "2 2"), (None, "1", f"{native.default_threads()} 1")):
+        given = {"FLAMBEAU_THREADS": own, "OPENBLAS_NUM_THREADS": blas}
+        env = {k: v for k, v in os.environ.items() if k not in given} | {k: v for k, v in given.items() if v}
+        found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=env, check=True)
+        assert found.stdout.strip() == expected
 
 
 def test_a_busy_pool_means_serial_for_other_callers(threads):
