@@ -19,15 +19,19 @@ def channels_last(tensors) -> tuple | None:
 
 
 def follows(x: Tensor, order: tuple) -> bool:
-    """Whether strides grow from the last of these dims to the first; sizes that are not known must be dense in it."""
-    if not all(type(n) is int for n in (*x._sizes, *x._strides)):
-        return is_dense(x._sizes, x._strides, order)
+    """Whether strides grow from the last of these dims to the first, those of dims of one element too; sizes that are not known
+    must be dense in it."""
+    sizes, strides = x._sizes, x._strides
+    if not all(type(n) is int for n in (*sizes, *strides)):
+        dense = is_dense(sizes, strides, order)
+        if not dense or not any(type(n) is int and n == 1 for n in sizes):
+            return dense
     least = 0
     for d in reversed(order):
-        if not x._sizes[d] or x._strides[d] < least or d == 0 and least == x._strides[1]:
+        if not sizes[d] or strides[d] < least or d == 0 and least == strides[1]:
             return False
-        least = x._strides[d] * max(x._sizes[d], 1)
-    return x._strides[1] > 0
+        least = strides[d] * sizes[d]
+    return strides[1] > 0
 
 
 def memory_order(x: Tensor) -> tuple | None:

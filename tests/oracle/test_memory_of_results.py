@@ -75,3 +75,14 @@ def test_results_lie_where_those_of_pytorch_do(call):
         assert found[1] == want[1], f"{order}: shares memory with its input: {found[1]}, PyTorch {want[1]}"
         if call not in OTHER_STRIDES:
             assert found[0] == want[0], f"{order}: sizes and strides"
+
+
+@pytest.mark.parametrize("sizes", [(1, 8, 2, 1), (1, 8, 2, 3), (4, 8, 3, 1), (4, 8, 3, 5)], ids=str)
+def test_joins_of_sizes_that_are_symbolic_lie_where_those_of_pytorch_do(sizes):
+    """Strides of dims of one element have a say in what is channels last, also where they are products of symbols."""
+    step = lambda L: lambda x: L.cat([x, x], 1)
+    for perm in [(0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (0, 1, 3, 2), (0, 2, 1, 3)]:
+        x = [L.ones([sizes[d] for d in perm]).permute([perm.index(d) for d in range(4)]) for L in (torch, flambeau)]
+        compiled = flambeau.compile(step(flambeau), backend="eager", dynamic=True)
+        told = [[s for s, n in zip(out.stride(), out.shape) if n > 1] for out in (step(torch)(x[0]), compiled(x[1]))]
+        assert told[0] == told[1], perm
