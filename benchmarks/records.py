@@ -144,12 +144,20 @@ def with_sizes(op, args, grow):
 
 
 def agrees(op, args):
-    """Whether the sizes among the arguments of a scatter are those that its formula gives: it would write anywhere."""
-    if op.kind.value != "scatter" or "numpy" not in op.kernels or op.meta_rule is None:
+    """Whether the sizes among the arguments are those that the record's formulas give: it trusts them, and would read or write
+    anywhere."""
+    if op.meta_rule is None:
+        return True
+    try:
+        told = op.meta_rule(*args)
+    except RuntimeError:
+        return False
+    except Exception:
+        return op.kind.value != "scatter"
+    if op.kind.value != "scatter" or "numpy" not in op.kernels:
         return True
     shown = lambda a: a.numpy() if isinstance(a, Tensor) else type(a)(map(shown, a)) if type(a) in (tuple, list) else a
     try:
-        told = op.meta_rule(*args)
         return op.kernels["numpy"](*map(shown, args)).shape == tuple(told[0] if type(told[0]) is tuple else told)
     except Exception:
         return False

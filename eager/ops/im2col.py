@@ -70,12 +70,17 @@ def _fold_load(s, i, r, x, sizes, kernel_size, stride, padding, dilation):
     return x(n, column, window, mask=inside, other=0)
 
 
-@reduction(
-    combine="sum",
-    loop=_fold_load,
-    ranges=lambda x, sizes, kernel_size, *rest: kernel_size,
-    meta=lambda x, sizes, kernel_size, *rest: (x.shape[0], x.shape[1] // (kernel_size[0] * kernel_size[1]), *sizes),
-)
+def _fold_sizes(x, sizes, kernel_size, stride, padding, dilation):
+    """Sizes of the result; what has another number of windows than `sizes` have would be read outside of its memory."""
+    counts = window_counts(sizes, kernel_size, stride, padding, dilation)
+    if counts[0] * counts[1] != x.shape[2]:
+        raise RuntimeError(
+            f"fold: {x.shape[2]} windows of {tuple(kernel_size)} given, {tuple(sizes)} has {counts[0]} x {counts[1]}"
+        )
+    return x.shape[0], x.shape[1] // (kernel_size[0] * kernel_size[1]), *sizes
+
+
+@reduction(combine="sum", loop=_fold_load, ranges=lambda x, sizes, kernel_size, *rest: kernel_size, meta=_fold_sizes)
 def fold_windows(s, x, sizes: size, kernel_size: static, stride: static, padding: static, dilation: static):
     return x
 
