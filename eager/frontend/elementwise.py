@@ -276,7 +276,15 @@ def float_power(input, exponent, *, out=None):
 def clamp(input, min=None, max=None, *, out=None):
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    return give(a.clamp(input, _bound(input, min), _bound(input, max)), out)
+    return give(a.clamp(input, *_bounds(input, min, max)), out)
+
+
+def _bounds(x, low, high):
+    """Two numbers, one of them a float: both are compared as floats, also the one that x's own type would hold otherwise."""
+    if low.__class__ is not high.__class__ and isinstance(low, (int, float)) and isinstance(high, (int, float)):
+        if float in (low.__class__, high.__class__):
+            low, high = float(low), float(high)
+    return _bound(x, low), _bound(x, high)
 
 
 def _bound(x, number):
@@ -601,7 +609,7 @@ def float_power_(self, exponent):
 def clamp_(self, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("torch.clamp_: At least one of 'min' or 'max' must not be None")
-    return a.clamp.inplace(self, _bound(self, min), _bound(self, max))
+    return a.clamp.inplace(self, *_bounds(self, min, max))
 
 
 @public.method
