@@ -1024,9 +1024,9 @@ def last_of_equals():
 def casts_round():
     convert = find("inductor.cpp.prims:convert")
 
-    def rounding(text, source, target):
+    def rounding(text, source, target, uniform=False):
         rounded = f"v_round({text})" if source.kind in "fd" and target.kind in "il" else text
-        return convert(rounded, source, target)
+        return convert(rounded, source, target, uniform)
 
     for path in ("inductor.cpp.loop_codegen", "inductor.cpp.prims", "inductor.cpp.reductions"):
         setattr(importlib.import_module(f"flambeau.{path}"), "convert", rounding)

@@ -110,10 +110,12 @@ def test_blocks_of_columns_ask_for_rows_further_down(isa, far):
 
 
 @needs_compiler
-@pytest.mark.parametrize("combine, rows, count", [("sum", 3, 1), ("max", 9, 1), ("welford", 14, 3)])
+@pytest.mark.parametrize("combine, rows, count", [("sum", 3, 1), ("sum", 5, 1), ("max", 9, 1), ("welford", 14, 3)])
 def test_blocks_of_columns_take_four_rows_at_a_time_and_the_rest_one_by_one(isa, combine, rows, count):
+    """Where there are no more than four, all at once."""
     p = tools.row_reduce(combine, dtypes.float32, [dtypes.float32] * count, rows, 70, "outer")
-    assert generate(p).text.count("each_row_of_columns(") == (2 if combine == "welford" else 1)
+    head = f"each_few_rows<{rows}>(" if rows <= 4 else "each_row_of_columns("
+    assert generate(p).text.count(head) == (2 if combine == "welford" else 1)
     tools.check(p, [tools.data(dtypes.float32, (rows, 70))], rtol=2e-5)
 
 
