@@ -11,7 +11,16 @@ import flambeau
 
 OURS = "_fl_"
 SPACES = ("nn", "optim", "optim.lr_scheduler", "distributions", "distributions.transforms", "utils.data", "autograd")
-OF_PYTHON = {"__annotations__", "__slots__", "__weakref__", "__dict__", "__module__", "__constants__", "__copy__"}
+OF_PYTHON = {
+    "__annotations__",
+    "__slots__",
+    "__weakref__",
+    "__dict__",
+    "__module__",
+    "__constants__",
+    "__copy__",
+    "__slotnames__",
+}  # (the last of copyreg, once copied)
 # names that a class of PyTorch gives to its instances, and ours to the class; and ours that are public
 KNOWN = {
     "nn.Module": {"summary"},

@@ -270,8 +270,19 @@ BAD = [
 ]
 
 
+@pytest.fixture
+def validated():
+    """Parameters and values are checked, whatever other tests of this process have set."""
+    before = [L.distributions.Distribution._validate_args for L in (torch, flambeau)]
+    for L in (torch, flambeau):
+        L.distributions.Distribution.set_default_validate_args(True)
+    yield
+    for L, value in zip((torch, flambeau), before):
+        L.distributions.Distribution.set_default_validate_args(value)
+
+
 @pytest.mark.parametrize("number", range(len(BAD)))
-def test_errors(number):
+def test_errors(number, validated):
     told = []
     for library in (flambeau, torch):
         with pytest.raises(Exception) as caught:
