@@ -81,7 +81,13 @@ FIELDS = {
             "FLAMBEAU_CACHE_MEGABYTES",
             "largest size of that folder; what was used longest ago goes first; 0: no limit",
         ),
-        Field("threads", _count, None, "FLAMBEAU_THREADS", "threads of the pool (default: the cores this process may use)"),
+        Field(
+            "threads",
+            _count,
+            None,
+            "FLAMBEAU_THREADS",
+            "threads of the pool and of numpy's OpenBLAS (default: the cores this process may use)",
+        ),
         Field("dump", str, None, "FLAMBEAU_DUMP", "folder that receives one readable file per stage of every compilation"),
         Field(
             "report",

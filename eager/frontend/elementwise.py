@@ -10,7 +10,7 @@ from .. import dtypes
 from ..device import runtimes
 from ..dispatch import number_of, type_name
 from ..op.promote import result_type
-from ..sizes import is_number
+from ..sizes import SymFloat, is_number
 from ..op.op import OPS, specialise
 from ..ops import activations, arithmetic as a, complex_numbers as c, elementary as e
 from ..ops.creation import full
@@ -279,11 +279,13 @@ def clamp(input, min=None, max=None, *, out=None):
     return give(a.clamp(input, *_bounds(input, min, max)), out)
 
 
+_REAL = (float, SymFloat)
+
+
 def _bounds(x, low, high):
-    """Two numbers, one of them a float: both are compared as floats, also the one that x's own type would hold otherwise."""
-    if low.__class__ is not high.__class__ and isinstance(low, (int, float)) and isinstance(high, (int, float)):
-        if float in (low.__class__, high.__class__):
-            low, high = float(low), float(high)
+    """Two bounds; where one is a real number, a whole one is compared as a real number too, not as an element of x."""
+    if isinstance(low, _REAL) or isinstance(high, _REAL):
+        low, high = [float(n) if isinstance(n, int) and -(2**63) <= n < 2**64 else n for n in (low, high)]
     return _bound(x, low), _bound(x, high)
 
 

@@ -180,6 +180,13 @@ def test_pad_modes_are_numpys(mode, ours):
     np.testing.assert_array_equal(F.pad(fb.from_numpy(array), (3, 0, 2, 1), mode=mode).numpy(), wanted)
 
 
+def test_a_fold_of_other_windows_is_refused_where_its_record_is_planned():
+    from flambeau.eager.op.op import OPS
+
+    with pytest.raises(RuntimeError, match=r"fold: 12 windows of \(2, 2\) given, \(36, 45\) has 35 x 44"):
+        OPS["fold_windows"].meta_rule(fb.ones(1, 4, 12), (36, 45), (2, 2), (1, 1), (0, 0), (1, 1))
+
+
 def test_fold_adds_up_what_unfold_took():
     array = normal(1, 2, 5, 5)
     ones = F.fold(F.unfold(fb.ones(1, 2, 5, 5), 3, padding=1), 5, 3, padding=1)

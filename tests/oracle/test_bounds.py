@@ -28,3 +28,12 @@ def test_bounds_of_two_types(dtype, name):
 def test_bounds_of_two_types_compiled():
     for bounds in BOUNDS[:4]:
         assert clamped(flambeau, "uint8", "clamp", bounds, flambeau.compile) == clamped(torch, "uint8", "clamp", bounds), bounds
+
+
+def test_a_bound_that_becomes_symbolic():
+    """The whole bound beside it is compared as a real number in every call, not in the first alone."""
+    step = lambda x, high: x.clamp(-1, max=high)
+    compiled = flambeau.compile(step)
+    for high in (0.25, 0.5, 0.75, 2.5):
+        given = [library.tensor([0, 1, 7], dtype=library.uint8) for library in (flambeau, torch)]
+        assert compiled(given[0], high).tolist() == step(given[1], high).tolist()

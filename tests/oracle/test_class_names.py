@@ -11,6 +11,7 @@ import flambeau
 
 OURS = "_fl_"
 SPACES = ("nn", "optim", "optim.lr_scheduler", "distributions", "distributions.transforms", "utils.data", "autograd")
+# (`__slotnames__` is there once an instance was copied)
 OF_PYTHON = {
     "__annotations__",
     "__slots__",
@@ -20,7 +21,7 @@ OF_PYTHON = {
     "__constants__",
     "__copy__",
     "__slotnames__",
-}  # (the last of copyreg, once copied)
+}
 # names that a class of PyTorch gives to its instances, and ours to the class; and ours that are public
 KNOWN = {
     "nn.Module": {"summary"},
