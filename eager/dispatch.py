@@ -480,6 +480,55 @@ def store(out, result: Tensor) -> Tensor:
     return ops.OPS["copy"].inplace(out, result)
 
 
+OUT_BLOCK, OUT_FROM = 1 << 16, 1 << 21  # elements
+
+
+def store_map(call, out: Tensor, *args) -> Tensor:
+    """`out=` of a map: `store` of its result, which large calls compute and copy block by block, in memory that stays near."""
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    if not _by_blocks(out, tensors):
+        return store(out, call(*args))
+    to, flat = out._array.reshape(-1), [a._array.reshape(-1) if isinstance(a, Tensor) else a for a in args]
+    for start in range(0, to.size, OUT_BLOCK):
+        block = slice(start, start + OUT_BLOCK)
+        part = call(*[Tensor._from_array(x[block], a._dtype) if isinstance(a, Tensor) else a for x, a in zip(flat, args)])
+        if part._dtype is not out._dtype:  # found at the first one
+            return store(out, call(*args))
+        to[block] = part._array
+    bump(out)
+    return out
+
+
+def _by_blocks(out, tensors) -> bool:
+    """Whether a map of real numbers may write one part of `out` after the other: nothing is recorded, and no operand is
+    broadcast, has gaps or lies across `out`."""
+    to = out._array if type(out) is Tensor else None
+    return (
+        to is not None
+        and to.size >= OUT_FROM
+        and state.quick is not None
+        and out._view is None
+        and not out._requires_grad
+        and out._dtype.category >= 2
+        and to.flags.c_contiguous
+        and to.flags.writeable
+        and all(_goes_along(t, out) for t in tensors)
+    )
+
+
+def _goes_along(t: Tensor, out: Tensor) -> bool:
+    array, to = t._array, out._array
+    return t is out or (
+        type(t) is Tensor
+        and array is not None
+        and not t._requires_grad
+        and t._dtype is out._dtype
+        and array.shape == to.shape
+        and array.flags.c_contiguous
+        and not np.may_share_memory(array, to)
+    )
+
+
 def become_view(t: Tensor, make) -> Tensor:
     """`t` takes the geometry of `make(t)`, a view of it (transpose_, squeeze_, ...), and the history that goes with it.
 

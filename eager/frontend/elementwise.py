@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes
 from ..device import runtimes
-from ..dispatch import number_of, type_name
+from ..dispatch import number_of, store_map, type_name
 from ..op.promote import result_type
 from ..sizes import SymFloat, is_number
 from ..op.op import OPS, specialise
@@ -24,7 +24,7 @@ def unary(record, name=None):
     call = specialise(record)
 
     def function(input, *, out=None):
-        return call(input) if out is None else give(call(input), out)
+        return call(input) if out is None else store_map(call, out, input)
 
     function.__name__ = function.__qualname__ = name or record.name
     function.__doc__ = record.doc or None
@@ -36,7 +36,7 @@ def binary(record, name=None):
     call = specialise(record)
 
     def function(input, other, *, out=None):
-        return call(input, other) if out is None else give(call(input, other), out)
+        return call(input, other) if out is None else store_map(call, out, input, other)
 
     function.__name__ = function.__qualname__ = name or record.name
     function.__doc__ = record.doc or None
@@ -50,7 +50,7 @@ def binary_of_tensors(record, name):
     def function(input, other, *, out=None):
         if not isinstance(other, Tensor):
             refuse_number(name, other)
-        return call(input, other) if out is None else give(call(input, other), out)
+        return call(input, other) if out is None else store_map(call, out, input, other)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = record.doc or None
@@ -91,8 +91,9 @@ _add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
 def add(input, other, *old, alpha=1, out=None):
     if old:
         return from_old_form(add, (input, other, *old), 2, "alpha")
-    r = _add(input, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.add, input, other, alpha)
-    return r if out is None else give(r, out)
+    if not (type(alpha) is int and alpha == 1):
+        return give(_plus_scaled(a.add, input, other, alpha), out)
+    return _add(input, other) if out is None else store_map(_add, out, input, other)
 
 
 def _plus_scaled(record, input, other, alpha):
@@ -175,8 +176,9 @@ def sub(input, other, *old, alpha=1, out=None):
     if old:
         return from_old_form(sub, (input, other, *old), 2, "alpha")
     _no_bools(input, other)
-    r = _sub(input, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.sub, input, other, alpha)
-    return r if out is None else give(r, out)
+    if not (type(alpha) is int and alpha == 1):
+        return give(_plus_scaled(a.sub, input, other, alpha), out)
+    return _sub(input, other) if out is None else store_map(_sub, out, input, other)
 
 
 subtract = sub

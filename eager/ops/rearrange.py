@@ -1,6 +1,7 @@
 """Copies that move elements: cat, stack, pad, flip, roll. Maps that read their index and load, masked, where they
 like."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -159,16 +160,18 @@ def roll(s, i, x, shifts: size, dims: static):
 
 @roll.numpy
 def _(x, shifts, dims):
-    """One dim after the other, each as two runs."""
+    """Each dim is two runs that change places: blocks of all dims are moved at once."""
+    moved = dict.fromkeys(dims, 0)
     for shift, d in zip(shifts, dims):
-        n = x.shape[d]
-        shift = shift % n if n else 0
-        before, after = (slice(None),) * d, (slice(None),) * (x.ndim - 1 - d)
-        out = native.empty(x.shape, x.dtype)
-        out[(*before, slice(shift, None), *after)] = x[(*before, slice(0, n - shift), *after)]
-        out[(*before, slice(0, shift), *after)] = x[(*before, slice(n - shift, None), *after)]
-        x = out
-    return x if shifts else x.copy()
+        moved[d] += shift
+    runs = {d: shift % n for d, shift in moved.items() if (n := x.shape[d]) and shift % n}
+    out = native.empty(x.shape, x.dtype)
+    for sides in itertools.product((False, True), repeat=len(runs)):
+        to, at = [slice(None)] * x.ndim, [slice(None)] * x.ndim
+        for (d, shift), wrapped in zip(runs.items(), sides):
+            to[d], at[d] = (slice(0, shift), slice(-shift, None)) if wrapped else (slice(shift, None), slice(0, -shift))
+        out[tuple(to)] = x[tuple(at)]
+    return out
 
 
 @roll.grad("x")

@@ -11,6 +11,7 @@
 enum MapOf {
     ERF,
     ERFINV,
+    EXP,
     EXP2,
     EXPM1,
     LOG,
@@ -66,6 +67,7 @@ FB_EACH(vd, erfinv, inverse_erf)
 template <int kind, class V> FB_INLINE V mapped(V x, V y) {
     if constexpr (kind == ERF) return v_erf(x);
     else if constexpr (kind == ERFINV) return v_erfinv(x);
+    else if constexpr (kind == EXP) return v_exp(x);
     else if constexpr (kind == EXP2) return v_pow_of_2(x);
     else if constexpr (kind == EXPM1) return v_expm1(x);
     else if constexpr (kind == LOG) return v_log(x);

@@ -71,6 +71,7 @@ namespace {
     FB_FORMULA_JOBS \
     {"erf", FB_ALL_TYPES_OF(map, ERF)}, \
     {"erfinv", FB_ALL_TYPES_OF(map, ERFINV)}, \
+    {"exp", FB_SINGLE_TYPES_OF(map, EXP)}, \
     {"exp2", FB_SINGLE_TYPES_OF(map, EXP2)}, \
     {"expm1", FB_FLOATS_OF(map, EXPM1)}, \
     {"sin", FB_HALVES_OF(map, SIN)}, \

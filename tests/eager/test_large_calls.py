@@ -778,3 +778,48 @@ def test_copies_into_large_tensors(n, threads):
             x[1:].copy_(x[:-1])
     finally:
         fb.set_num_threads(before)
+
+
+# -- the middle one, and elements that move in a circle
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
+@pytest.mark.parametrize("count", [16385, 40000])
+def test_medians_of_many(dtype, count):
+    for x in (values(dtype, count), (values(dtype, count) / 3).round().to(getattr(fb, dtype)), values(dtype, count // 5, 5).t()):
+        middle = np.sort(x.numpy(), axis=None)[(x.numel() - 1) // 2]
+        assert fb.median(x).item() == middle and fb.median(x).dtype is x.dtype
+    if dtype in FLOATS:
+        x = values(dtype, count)
+        x[7] = math.nan
+        assert math.isnan(fb.median(x))
+        before = x.tolist()
+        x[7] = 0.5
+        fb.median(x)
+        assert x[:7].tolist() == before[:7] and x[8:].tolist() == before[8:]
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 3), (3, 4, 2), (0, 3), (1, 6)])
+def test_rolls_of_several_dims(shape):
+    x = fb.arange(math.prod(shape)).view(shape)
+    kernel = fb.eager.op.op.OPS["roll"].kernels["numpy"]
+    for dims in {(0,), (0, 0), (len(shape) - 1, 0), tuple(range(len(shape))), (-1 % len(shape), 0, 0)}:
+        for first in (-7, -1, 0, 2, 3):
+            shifts = tuple(first + 2 * k for k in range(len(dims)))
+            assert kernel(x.numpy(), shifts, dims).tolist() == np.roll(x.numpy(), shifts, dims).tolist()
+            assert x.roll(shifts, dims).tolist() == np.roll(x.numpy(), shifts, dims).tolist()
+    assert not np.shares_memory(kernel(x.numpy(), (), ()), x.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_exponentials_of_many(dtype):
+    x = fb.linspace(-110, 95, 30011).to(getattr(fb, dtype))
+    x[:4] = fb.tensor([math.nan, math.inf, -math.inf, 0.0])
+    with np.errstate(over="ignore"):
+        wanted = fb.tensor(np.exp(double(x))).to(x.dtype)
+    assert (fb.exp(x) == wanted).float().mean() > 0.8
+    got, wanted = double(fb.exp(x)), double(wanted)
+    assert (np.isinf(got) == np.isinf(wanted)).all() and (np.isnan(got) == np.isnan(wanted)).all()
+    near(fb.exp(x)[np.isfinite(wanted)], wanted[np.isfinite(wanted)], dtype, 2)
+    if dtype == "float32":  # denormal ones, to their last bit
+        assert (np.abs(got - wanted)[wanted < 2.0**-126] <= 2.0**-149).all()

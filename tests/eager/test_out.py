@@ -3,6 +3,7 @@
 import pytest
 
 import flambeau as torch
+from flambeau.eager import dispatch
 
 X = [[1.0, 2.0], [3.0, 5.0]]
 CALLS = {
@@ -102,3 +103,61 @@ def test_functions_without_out_refuse_it():
     for call in (torch.nn.functional.dropout1d, torch.nn.functional.alpha_dropout, torch.clone):
         with pytest.raises(TypeError):
             call(x, out=x.clone())
+
+
+MAPS = {
+    "exp": lambda x, y, out: torch.exp(x, out=out),
+    "add": lambda x, y, out: torch.add(x, y, out=out),
+    "sub": lambda x, y, out: torch.sub(x, 2, out=out),
+    "mul": lambda x, y, out: torch.mul(x, y, out=out),
+    "atan2": lambda x, y, out: torch.atan2(x, y, out=out),
+}
+
+
+def _operands():
+    x, y = torch.randn(7, 9), torch.randn(7, 9)
+    x[0, 0], y[6, 8] = float("nan"), float("inf")
+    memory = torch.randn(2, 7, 9)
+    return {
+        "apart": (x, y, torch.zeros(7, 9)),
+        "into the first": (x, y, x),
+        "into the second": (x, y, y),
+        "overlapping": (memory.view(-1)[:63].view(7, 9), y, memory.view(-1)[5:68].view(7, 9)),
+        "broadcast": (x, torch.randn(9), torch.zeros(7, 9)),
+        "with gaps": (torch.randn(9, 7).t(), y, torch.zeros(7, 9)),
+        "out with gaps": (x, y, torch.zeros(9, 7).t()),
+        "of another type": (x, y, torch.zeros(7, 9, dtype=torch.float64)),
+        "a narrower operand": (x.half(), y, torch.zeros(7, 9)),
+        "whole numbers": (x.nan_to_num().long(), y, torch.zeros(7, 9)),
+        "of another size": (x, y, torch.zeros(3)),
+        "no elements": (torch.zeros(0, 9), torch.zeros(0, 9), torch.zeros(0, 9)),
+    }
+
+
+@pytest.mark.parametrize("case", _operands())
+@pytest.mark.parametrize("name", MAPS)
+def test_large_results_are_written_by_blocks(name, case, monkeypatch):
+    found = []
+    for least in (1, 1 << 40):
+        monkeypatch.setattr(dispatch, "OUT_FROM", least)
+        monkeypatch.setattr(dispatch, "OUT_BLOCK", 16)
+        torch.manual_seed(3)
+        x, y, out = _operands()[case]
+        version = out._version
+        assert MAPS[name](x, y, out) is out
+        found.append((out, x, y, (out.dtype, out.shape, out.stride(), out._version - version)))
+    assert found[0][3] == found[1][3]
+    for a, b in zip(found[0][:3], found[1][:3]):
+        torch.testing.assert_close(a, b, rtol=5e-7, atol=0, equal_nan=True)
+
+
+def test_blocks_refuse_as_the_whole_does(monkeypatch):
+    monkeypatch.setattr(dispatch, "OUT_FROM", 1)
+    x = torch.randn(40)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.exp(x, out=torch.zeros(40, dtype=torch.int64))
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        torch.exp(x.requires_grad_(), out=torch.zeros(40))
+    wanted = x.detach()
+    with torch.no_grad():
+        assert torch.exp(x, out=torch.zeros(40)).tolist() == torch.exp(wanted).tolist()
