@@ -344,7 +344,7 @@ inline const OwnLoop own_loops[] = {{"remainder ff->f", float_division<false>}, 
     FB_HALF_LOOPS("add", half_sum), FB_HALF_LOOPS("subtract", half_difference), FB_HALF_LOOPS("multiply", half_product),
     FB_HALF_LOOPS("divide", half_quotient), FB_HALF_LOOPS("maximum", half_greater), FB_HALF_LOOPS("minimum", half_less),
 #undef FB_HALF_LOOPS
-    {"erf f->f", job_loop<float>, "erf"}, {"exp2 f->f", job_loop<float>, "exp2"}, {"expm1 f->f", job_loop<float>, "expm1"},
+    {"exp f->f", job_loop<float>, "exp"}, {"erf f->f", job_loop<float>, "erf"}, {"exp2 f->f", job_loop<float>, "exp2"}, {"expm1 f->f", job_loop<float>, "expm1"},
     {"log f->f", job_loop<float>, "log"}, {"log2 f->f", job_loop<float>, "log2"}, {"log1p f->f", job_loop<float>, "log1p"},
     {"tan f->f", job_loop<float>, "tan"}, {"tanh f->f", job_loop<float>, "tanh"},
     {"erf d->d", job_loop<double>, "erf"}, {}};

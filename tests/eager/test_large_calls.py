@@ -822,4 +822,5 @@ def test_exponentials_of_many(dtype):
     assert (np.isinf(got) == np.isinf(wanted)).all() and (np.isnan(got) == np.isnan(wanted)).all()
     near(fb.exp(x)[np.isfinite(wanted)], wanted[np.isfinite(wanted)], dtype, 2)
     if dtype == "float32":  # denormal ones, to their last bit
-        assert (np.abs(got - wanted)[wanted < 2.0**-126] <= 2.0**-149).all()
+        few = wanted < 2.0**-126
+        assert (np.abs(got[few] - wanted[few]) <= 2.0**-149).all()
