@@ -641,7 +641,7 @@ def general(op: Op):
 
 _NATIVE_FROM = 16384  # elements from which a record's own native kernel is called
 # Records whose formula takes numpy a loop or two, so that it is as quick as the kernel, with the same bits, but of halves.
-_FORMULA_AS_QUICK = frozenset(("clamp", "relu", "hardtanh"))
+_FORMULA_AS_QUICK = frozenset("clamp relu hardtanh sqrt rsqrt floor ceil trunc round sin cos".split())
 _maps: list = []  # all fast maps, whose plans depend on the default type
 
 

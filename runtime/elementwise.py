@@ -62,6 +62,17 @@ def every_pair(name, a, b):
     return out
 
 
+def zeta(s, q):
+    """Hurwitz's zeta function of floats s > 1 and q > 0 that are neither huge nor close to these bounds."""
+    if not (isinstance(s, np.ndarray) and isinstance(q, np.ndarray)) or s.dtype != np.float32 or s.shape != q.shape or not s.size:
+        return NotImplemented
+    if not are_contiguous_floats(s, q) or not (1.0001 < s.min() and s.max() < 1e3 and 0 < q.min() and q.max() < 1e30):
+        return NotImplemented
+    out = empty(s.shape, s.dtype)
+    run("zeta", s.dtype, s.size, GRAIN // 16, (out, s, q), (), ())
+    return out
+
+
 def map_calls(c, name, out, x):
     """For compiled code: the map as a call of its kernel."""
     if x.dtype.name not in TYPES or c.is_empty(x):

@@ -72,7 +72,7 @@ struct Bags {
     bool read(PyArrayObject* weight, PyArrayObject* places) {
         table = (const float*)PyArray_DATA(weight), rows = PyArray_DIM(weight, 0), width = PyArray_DIM(weight, 1);
         index = (const int64_t*)PyArray_DATA(places), n = PyArray_SIZE(places);
-        return rows && width && n && n * width <= MANY && within(index, n, rows);
+        return rows && width && n && n * width <= alone(MANY) && within(index, n, rows);
     }
     // the bags lie one after the other and hold all indices
     bool starts(const int64_t* begin, npy_intp bags) {
@@ -209,7 +209,7 @@ PyObject* py_bag_max(PyObject*, PyObject* const* args, Py_ssize_t count) {
 // A table of zeros; null without an error where it would be too large for one thread.
 PyObject* zeros(npy_intp rows, npy_intp width) {
     npy_intp sizes[] = {rows, width};
-    if (rows < 1 || width < 1 || rows > MANY || rows * width > 4 * MANY) return nullptr;
+    if (rows < 1 || width < 1 || rows > alone(MANY) || rows * width > alone(4 * MANY)) return nullptr;
     PyObject* array = fresh_array(FLOAT32, 2, sizes, nullptr);
     if (array) memset(data_of(array), 0, rows * width * sizeof(float));
     return array;
@@ -220,7 +220,7 @@ PyObject* or_declined(PyObject* array) { return array || PyErr_Occurred() ? arra
 PyObject* py_bag_max_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
     npy_intp rows;
     PyArrayObject *g = count == 3 ? row_major(args[0], FLOAT32, 2) : nullptr, *winner = g ? row_major(args[1], INT64, 2) : nullptr;
-    if (!winner || !small_int(args[2], rows) || PyArray_SIZE(g) != PyArray_SIZE(winner) || PyArray_SIZE(g) > MANY) return declined();
+    if (!winner || !small_int(args[2], rows) || PyArray_SIZE(g) != PyArray_SIZE(winner) || PyArray_SIZE(g) > alone(MANY)) return declined();
     npy_intp width = PyArray_DIM(g, 1);
     const int64_t* at = (const int64_t*)PyArray_DATA(winner);
     for (npy_intp k = 0; k < PyArray_SIZE(g); k++)
@@ -240,7 +240,7 @@ PyObject* py_bag_sum_backward(PyObject*, PyObject* const* args, Py_ssize_t count
     if (!n || args[3] != Py_None || !small_int(args[4], bags.skip) || !small_int(args[6], rows)) return declined();
     bags.index = (const int64_t*)PyArray_DATA(index), bags.n = n, bags.width = PyArray_DIM(g, 1);
     if (!bags.starts((const int64_t*)PyArray_DATA(first), PyArray_SIZE(first) - 1) || PyArray_DIM(g, 0) != bags.count
-        || n * bags.width > MANY || !within(bags.index, n, rows))
+        || n * bags.width > alone(MANY) || !within(bags.index, n, rows))
         return declined();
     PyObject* array = zeros(rows, bags.width);
     const float* slope = (const float*)PyArray_DATA(g);

@@ -95,7 +95,8 @@ def _take_apart(x, key, number=None):
         if type(k) is int or isinstance(k, SymInt):
             x = _select(x, d, k)
         elif type(k) is slice:
-            x = x if k == _FULL else _slice(x, d, k)
+            if k != _FULL and not (d >= x.ndim and _takes_all(k)):  # (behind a second ellipsis)
+                x = _slice(x, d, k)
             d += 1
         elif k is None:
             if d > x.ndim:  # (behind a second ellipsis)
@@ -121,6 +122,10 @@ def _take_apart(x, key, number=None):
     indices, dims = _placed(x, indices, dims)
     _check_places(x, indices, dims)
     return x, tuple(indices), tuple(dims)
+
+
+def _takes_all(k: slice) -> bool:
+    return k.stop is None and k.start in (None, 0) and k.step in (None, 1)
 
 
 def _placed(x, indices, dims):

@@ -198,7 +198,7 @@ def _(g, x, alpha, scale, input_scale):
 elu.samples(lambda make: unary(make, positive=True) + [(make(5), 0.5, 1.1, 0.9)])
 
 
-@pointwise
+@pointwise(fast=True)
 def threshold(s, x, limit: scalar, value: scalar):
     return s.where(x <= limit, value, x)
 

@@ -16,6 +16,11 @@ from .arithmetic import add, cast, div, eq, ge, logical_and, mul, neg, square, s
 from .samples import unary
 
 
+def _halves(name, x):
+    """A map of the runtime of halves, which are widened, computed and narrowed in registers."""
+    return elementwise.every(name, x) if x.dtype.itemsize == 2 else NotImplemented
+
+
 @pointwise(promote="float", public="exp exp_")
 def exp(s, x):
     return s.exp(x)
@@ -101,6 +106,9 @@ def sqrt(s, x):
     return s.sqrt(x)
 
 
+sqrt.native(lambda x: _halves("sqrt", x))
+
+
 @sqrt.grad("x")
 def _(g, out):
     return div(g, mul(out, 2.0))
@@ -109,6 +117,9 @@ def _(g, out):
 @pointwise(promote="float", public="rsqrt rsqrt_")
 def rsqrt(s, x):
     return s.rsqrt(x)
+
+
+rsqrt.native(lambda x: _halves("rsqrt", x))
 
 
 @rsqrt.grad("x")
@@ -121,10 +132,7 @@ def sin(s, x):
     return s.sin(x)
 
 
-@sin.native
-def _(x):
-    """Halves in one pass; of floats numpy's own has vectors."""
-    return elementwise.every("sin", x) if x.dtype.itemsize == 2 else NotImplemented
+sin.native(lambda x: _halves("sin", x))  # of floats numpy's own has vectors
 
 
 @sin.grad("x")
@@ -137,9 +145,7 @@ def cos(s, x):
     return s.cos(x)
 
 
-@cos.native
-def _(x):
-    return elementwise.every("cos", x) if x.dtype.itemsize == 2 else NotImplemented
+cos.native(lambda x: _halves("cos", x))  # of floats numpy's own has vectors
 
 
 @cos.grad("x")
@@ -476,6 +482,7 @@ def _rounding(name, public):
 
     fn.__name__ = name
     record = pointwise(fn, promote=ordered(name, text="{} is not supported for complex inputs"), public=public)
+    record.native(lambda x: _halves(name, x))
     record.grad("x")(lambda g: zeros(g))
     record.samples(lambda make: unary(make, positive=True) + [(make.ints(4, 3),)])
     return record

@@ -8,6 +8,7 @@ import itertools
 
 import numpy as np
 
+from ...runtime import small_factors
 from .. import dtypes
 from ..op.gradient import explicit
 from ..op.meta import Spec, broadcast_shapes
@@ -74,7 +75,13 @@ def _(g, out):
 
 @extern(meta=lambda x: _batch(x))
 def det(x):
-    return np.asarray(np.linalg.det(x), x.dtype)
+    found = np.asarray(np.linalg.det(x), x.dtype)
+    if not found.all():  # numpy takes a pivot of zero for the end
+        found = np.where((found == 0) & ~np.isfinite(x).all((-2, -1)), found.dtype.type(np.nan), found)
+    return found
+
+
+det.native(small_factors.determinants)
 
 
 @det.grad("x")
@@ -136,6 +143,9 @@ def _(g, x):
 )
 def slogdet(x):
     sign, size = np.linalg.slogdet(x)
+    if not np.isfinite(size).all():  # the logarithm of NaN, and its sign
+        undefined = (np.isnan(size) | (sign == 0)) & ~np.isfinite(x).all((-2, -1))
+        sign, size = np.where(undefined, 0, sign), np.where(undefined, np.nan, size)
     return np.asarray(sign, x.dtype), np.asarray(size, x.real.dtype)
 
 
@@ -252,14 +262,25 @@ def _(g, a, out, upper, unit):
 # -- Cholesky, QR, LU
 
 
+def _lower_factor(x):
+    """LAPACKs differ in what they say of a pivot that is NaN: it is not positive."""
+    low = np.linalg.cholesky(x)
+    if np.isnan(np.diagonal(low, axis1=-2, axis2=-1).real).any():
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+    return low
+
+
 @extern(meta=lambda x: x.shape, refuses=True)
 def cholesky(x):
     """The lower triangular factor of x = L @ L^H."""
     return _run(
-        np.linalg.cholesky,
+        _lower_factor,
         x,
         text="linalg.cholesky: The factorization could not be completed because the input is not positive-definite",
     )
+
+
+cholesky.native(small_factors.cholesky)
 
 
 @composite
@@ -306,7 +327,7 @@ def cholesky_ex(x):
     """As `cholesky`; of a matrix that is not positive-definite the columns that there are, and the order of the leading
     minor that is not."""
     try:
-        return np.linalg.cholesky(x), np.zeros(x.shape[:-2], np.int32)
+        return _lower_factor(x), np.zeros(x.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
         found = [_columns_of_cholesky(one) for one in x.reshape(-1, *x.shape[-2:])]
         return (

@@ -461,7 +461,11 @@ def cross_entropy(x, target, weight: optional, reduction: static, ignore_index: 
     total = sum_dims(w, _all(w), False)
     loss = masked_fill(mul(sub(lse, _pick(y, safe)), w), eq(target, ignore_index), 0.0)
     if label_smoothing:
-        loss = add(mul(loss, 1.0 - label_smoothing), mul(_smooth_part(y, lse, target, weight, ignore_index), label_smoothing))
+        smooth = _smooth_part(y, lse, target, weight, ignore_index)
+        if reduction == "mean" and weight is not None:  # weights may add up to nothing, which each part is divided by
+            loss, smooth = (div(sum_dims(part, _all(part), False), total) for part in (loss, smooth))
+            return back(add(mul(loss, 1.0 - label_smoothing), mul(smooth, label_smoothing)), x), lse, total
+        loss = add(mul(loss, 1.0 - label_smoothing), mul(smooth, label_smoothing))
     if reduction != "none":
         loss = sum_dims(loss, _all(loss), False)
         loss = div(loss, total) if reduction == "mean" else loss

@@ -258,7 +258,10 @@ def zeta(x, q):
     return _rounded(hurwitz_zeta, x, q)
 
 
-zeta.native(_call.zeta)
+@zeta.native
+def _(x, q):
+    found = _call.zeta(x, q)
+    return elementwise.zeta(x, q) if found is NotImplemented else found
 
 
 def _incomplete(a, x, upper):

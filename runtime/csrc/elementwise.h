@@ -17,6 +17,12 @@ enum MapOf {
     LOG,
     LOG2,
     LOG1P,
+    SQRT,
+    RSQRT,
+    FLOOR,
+    CEIL,
+    TRUNC,
+    ROUND,
     SIN,
     COS,
     TAN,
@@ -68,6 +74,12 @@ template <int kind, class V> FB_INLINE V mapped(V x, V y) {
     if constexpr (kind == ERF) return v_erf(x);
     else if constexpr (kind == ERFINV) return v_erfinv(x);
     else if constexpr (kind == EXP) return v_exp(x);
+    else if constexpr (kind == SQRT) return v_sqrt(x);
+    else if constexpr (kind == RSQRT) return v_rsqrt(x);
+    else if constexpr (kind == FLOOR) return v_floor(x);
+    else if constexpr (kind == CEIL) return v_ceil(x);
+    else if constexpr (kind == TRUNC) return v_trunc(x);
+    else if constexpr (kind == ROUND) return v_round(x);
     else if constexpr (kind == EXP2) return v_pow_of_2(x);
     else if constexpr (kind == EXPM1) return v_expm1(x);
     else if constexpr (kind == LOG) return v_log(x);

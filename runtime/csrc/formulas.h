@@ -303,8 +303,19 @@ FB_INLINE vd formula_softshrink(vd a, vd b, const vd (&f)[4]) {
     const vd v10 = v_where(v2, v3, v9);
     return v10;
 }
+// activations.py: threshold(x, limit, value)
+FB_INLINE vf formula_threshold(vf a, vf b, const vf (&f)[4]) {
+    const vi v3 = a <= f[0];
+    const vf v4 = v_where(v3, f[1], a);
+    return v4;
+}
+FB_INLINE vd formula_threshold(vd a, vd b, const vd (&f)[4]) {
+    const vi v3 = a <= f[0];
+    const vd v4 = v_where(v3, f[1], a);
+    return v4;
+}
 
-enum FormulaOf { FORMULA_BENT_LINE, FORMULA_BENT_SQUARE, FORMULA_ELU, FORMULA_GELU, FORMULA_GELU_BACKWARD, FORMULA_GELU_TANH, FORMULA_GELU_TANH_BACKWARD, FORMULA_HARDSHRINK, FORMULA_HARDSIGMOID, FORMULA_HARDSWISH, FORMULA_HARDSWISH_BACKWARD, FORMULA_HARDTANH, FORMULA_LEAKY_RELU, FORMULA_LOG_SIGMOID, FORMULA_RELU, FORMULA_SIGMOID, FORMULA_SILU, FORMULA_SILU_BACKWARD, FORMULA_SOFTPLUS, FORMULA_SOFTSHRINK };
+enum FormulaOf { FORMULA_BENT_LINE, FORMULA_BENT_SQUARE, FORMULA_ELU, FORMULA_GELU, FORMULA_GELU_BACKWARD, FORMULA_GELU_TANH, FORMULA_GELU_TANH_BACKWARD, FORMULA_HARDSHRINK, FORMULA_HARDSIGMOID, FORMULA_HARDSWISH, FORMULA_HARDSWISH_BACKWARD, FORMULA_HARDTANH, FORMULA_LEAKY_RELU, FORMULA_LOG_SIGMOID, FORMULA_RELU, FORMULA_SIGMOID, FORMULA_SILU, FORMULA_SILU_BACKWARD, FORMULA_SOFTPLUS, FORMULA_SOFTSHRINK, FORMULA_THRESHOLD };
 FB_INLINE constexpr bool formula_of_two(int kind) {
     return kind == FORMULA_BENT_LINE || kind == FORMULA_BENT_SQUARE || kind == FORMULA_GELU_BACKWARD || kind == FORMULA_GELU_TANH_BACKWARD || kind == FORMULA_HARDSWISH_BACKWARD || kind == FORMULA_SILU_BACKWARD;
 }
@@ -329,6 +340,7 @@ template <int kind, class V> FB_INLINE V formula(V a, V b, const V (&f)[4]) {
     if constexpr (kind == FORMULA_SILU_BACKWARD) return formula_silu_backward(a, b, f);
     if constexpr (kind == FORMULA_SOFTPLUS) return formula_softplus(a, b, f);
     if constexpr (kind == FORMULA_SOFTSHRINK) return formula_softshrink(a, b, f);
+    if constexpr (kind == FORMULA_THRESHOLD) return formula_threshold(a, b, f);
 }
 
 #define FB_FORMULA_JOBS \
@@ -351,6 +363,7 @@ template <int kind, class V> FB_INLINE V formula(V a, V b, const V (&f)[4]) {
     {"silu", FB_SINGLE_TYPES_OF(map_formula, FORMULA_SILU)}, \
     {"silu_backward", FB_SINGLE_TYPES_OF(map_formula, FORMULA_SILU_BACKWARD)}, \
     {"softplus", FB_SINGLE_TYPES_OF(map_formula, FORMULA_SOFTPLUS)}, \
-    {"softshrink", FB_ALL_TYPES_OF(map_formula, FORMULA_SOFTSHRINK)},
+    {"softshrink", FB_ALL_TYPES_OF(map_formula, FORMULA_SOFTSHRINK)}, \
+    {"threshold", FB_ALL_TYPES_OF(map_formula, FORMULA_THRESHOLD)},
 
 #endif

@@ -8,6 +8,7 @@ namespace {
 #include "ctc.h"
 #include "grid_sample.h"
 #include "margin_losses.h"
+#include "small_factors.h"
 #include "gather_scatter.h"
 #include "sort.h"
 #include "pairwise_distances.h"
@@ -75,6 +76,12 @@ namespace {
     {"exp2", FB_SINGLE_TYPES_OF(map, EXP2)}, \
     {"expm1", FB_FLOATS_OF(map, EXPM1)}, \
     {"sin", FB_HALVES_OF(map, SIN)}, \
+    {"sqrt", FB_HALVES_OF(map, SQRT)}, \
+    {"rsqrt", FB_HALVES_OF(map, RSQRT)}, \
+    {"floor", FB_HALVES_OF(map, FLOOR)}, \
+    {"ceil", FB_HALVES_OF(map, CEIL)}, \
+    {"trunc", FB_HALVES_OF(map, TRUNC)}, \
+    {"round", FB_HALVES_OF(map, ROUND)}, \
     {"cos", FB_HALVES_OF(map, COS)}, \
     {"log", FB_FLOATS_OF(map, LOG)}, \
     {"log2", FB_FLOATS_OF(map, LOG2)}, \
@@ -104,6 +111,8 @@ namespace {
     {"grid_sample_back", FB_WHOLE_TYPES(grid_sample_back)}, \
     {"ctc_forward", FB_WHOLE_TYPES(ctc_forward)}, \
     {"ctc_backward", FB_WHOLE_TYPES(ctc_backward)}, \
+    {"small_determinants", FB_WHOLE_TYPES(small_determinants)}, \
+    {"small_cholesky", FB_WHOLE_TYPES(small_cholesky)}, \
     {"multilabel_margin", FB_WHOLE_TYPES(multilabel_margin)}, \
     {"multilabel_margin_back", FB_WHOLE_TYPES(multilabel_margin_back)}, \
     {"max_elements", {gather_elements<float, 0>, gather_elements<double, 0>, nullptr, nullptr}}, \

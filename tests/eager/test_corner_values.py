@@ -400,3 +400,23 @@ def test_a_boolean_alpha_keeps_a_sum_of_bools_one(alpha):
     for found in (x.add(True, alpha=alpha), x.add(torch.tensor(True), alpha=alpha), x.clone().add_(True, alpha=alpha)):
         assert found.dtype is torch.bool and found.tolist() == expected
     assert x.add(False, alpha=alpha).tolist() == [True, False]
+
+
+def test_slices_behind_a_second_ellipsis():
+    """As in PyTorch each ellipsis stands for all dims that are not named, and a slice of everything behind the last dim for none."""
+    x = torch.arange(12).view(3, 4)
+    for rest in (slice(None), slice(0, None), slice(None, None, 1), slice(0, None, 1)):
+        assert x[..., ..., rest].tolist() == x.tolist()
+        assert x[[..., 1, ..., rest]].tolist() == x[1].tolist()
+    for rest in (slice(1, None), slice(None, None, 2)):
+        with pytest.raises(IndexError):
+            x[..., ..., rest]
+
+
+@pytest.mark.parametrize("weights", [[0.0, 1.1754944e-38], [0.0, 0.0], [1.0, -1.0]])
+def test_smoothed_labels_whose_weights_add_up_to_nothing(weights):
+    """Both parts are divided by the weights of the targets: 0 / 0, whatever the other part is."""
+    x, y = torch.full((4, 2), 2.0), torch.tensor([0, 1, 0, 1] if weights[1] == -1.0 else [0, 0, 0, 0])
+    for f in (torch.nn.functional.cross_entropy, torch.compile(torch.nn.functional.cross_entropy)):
+        assert math.isnan(f(x, y, torch.tensor(weights), label_smoothing=0.2))
+    assert torch.nn.functional.cross_entropy(x, y, torch.tensor([2.0, 1.0]), label_smoothing=0.0).item() > 0.6

@@ -824,3 +824,93 @@ def test_exponentials_of_many(dtype):
     if dtype == "float32":  # denormal ones, to their last bit
         few = wanted < 2.0**-126
         assert (np.abs(got[few] - wanted[few]) <= 2.0**-149).all()
+
+
+# -- factors of many small matrices, and functions of many numbers that few take in one go
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 31, 32, 33])
+def test_factors_of_many_matrices(n, dtype):
+    a = values("float64", 3, 11, n, n) / 3
+    spd = a @ a.mT + fb.eye(n, dtype=fb.float64)
+    a[1, 4, :, 0] = 0.0
+    a[2, 1] = a[2, 1].flip(0)
+    a, spd = a.to(getattr(fb, dtype)), spd.to(getattr(fb, dtype))
+    near(
+        fb.linalg.det(a) / np.maximum(np.abs(np.linalg.det(double(a))), 1e-9).astype(dtype),
+        np.sign(np.linalg.det(double(a))) * (np.linalg.det(double(a)) != 0),
+        dtype,
+        1000,
+    )
+    assert fb.linalg.det(a)[1, 4] == 0
+    low = fb.linalg.cholesky(spd)
+    assert low.dtype is spd.dtype and fb.equal(low, low.tril())
+    near(low, np.linalg.cholesky(double(spd)), dtype, 100)
+    upper = spd + fb.ones_like(spd).triu(1)
+    assert fb.equal(fb.linalg.cholesky(upper), low)  # which reads the lower triangle
+    spd[1, 3, n - 1, n - 1] = -1.0
+    with pytest.raises(fb.linalg.LinAlgError, match="not positive-definite"):
+        fb.linalg.cholesky(spd)
+
+
+def test_determinants_of_what_is_not_finite():
+    for bad in (math.nan, math.inf, -math.inf):
+        for at in range(9):
+            a = fb.eye(3).repeat(2, 1, 1)
+            a[1].view(-1)[at] = bad
+            found = fb.linalg.det(a)
+            assert found[0] == 1 and not math.isfinite(found[1])
+
+
+@pytest.mark.parametrize("count", [100, 70000])
+def test_zeta_of_many(count):
+    s, q = values("float32", count).abs() + 1.5, values("float32", count, seed=5).abs() + 0.25
+    near(fb.special.zeta(s, q), special.hurwitz_zeta(double(s), double(q)), "float32", 8)
+    for odd in (0.5, 1.0, math.nan, math.inf, 2000.0):
+        s[7] = odd
+        with np.errstate(all="ignore"):
+            wanted = special.hurwitz_zeta(double(s), double(q))
+            np.testing.assert_allclose(double(fb.special.zeta(s, q)), wanted.astype(np.float32), rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_many(mode, monkeypatch):
+    k, w = fb.from_numpy(np.random.default_rng(0).integers(0, 50, 90000)), values("float32", 50, 32).requires_grad_()
+    first = fb.arange(0, 90000, 9)
+    found, before = [], fb.get_num_threads()
+    for threads in (1, 2):
+        fb.set_num_threads(threads)
+        try:
+            out = fb.nn.functional.embedding_bag(k, w, first, mode=mode)
+            found.append((out.detach(), fb.autograd.grad((out * out).sum(), w)[0]))
+        finally:
+            fb.set_num_threads(before)
+    for a, b in zip(*found):
+        fb.testing.assert_close(a, b, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_factors_of_what_is_not_finite(count, dtype):
+    """What PyTorch gives; numpy's determinants are 0 behind a pivot of zero, and its Cholesky factors take NaN for a pivot."""
+    zero, one, inf, nan = 0.0, 1.0, math.inf, math.nan
+    wanted = {
+        (zero, zero, zero, nan): (nan, (zero, nan), 1),
+        (nan, one, one, one): (nan, (zero, nan), 1),
+        (one, zero, zero, nan): (nan, (zero, nan), 2),
+        (inf, one, one, one): (inf, (one, inf), None),
+        (inf, zero, zero, one): (inf, (one, inf), None),
+        (one, zero, zero, inf): (inf, (one, inf), 0),
+        (zero, zero, zero, one): (zero, (zero, -inf), 1),
+    }
+    for numbers, (det, slogdet, info) in wanted.items():
+        a = fb.tensor(numbers, dtype=getattr(fb, dtype)).view(2, 2).repeat(count, 1, 1)
+        a = a[0] if count == 1 else a
+        np.testing.assert_array_equal(fb.linalg.det(a).numpy(), np.full(a.shape[:-2], det))
+        np.testing.assert_array_equal([x.numpy() for x in fb.linalg.slogdet(a)], [np.full(a.shape[:-2], x) for x in slogdet])
+        if info is not None:
+            assert set(fb.linalg.cholesky_ex(a).info.view(-1).tolist()) == {info}
+        if info:
+            with pytest.raises(fb.linalg.LinAlgError):
+                fb.linalg.cholesky(a)

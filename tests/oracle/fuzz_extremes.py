@@ -194,7 +194,7 @@ MEANT_FOR = {
         lambda x: (x == 0) & np.signbit(x),
         "at -0.0 the slope is -inf in PyTorch's vectors and inf in its elements left over, as here",
     ),
-    (r"F\.mish .*bfloat16", r"gradient 1.0: values \(NaN of torch\)"): (
+    (r"F\.mish .*(bfloat16|float64)", r"gradient 1.0: values \(NaN of torch\)"): (
         np.isinf,
         "PyTorch's vector kernel gives NaN for the slope of mish at infinity, its scalar kernel 1",
     ),
@@ -278,7 +278,7 @@ MEANT_FOR = {
         fuzz_deviations.is_singular,
         "solutions of singular systems, which nobody has asked to be refused",
     ),
-    (r"torch\.prod", r"gradient 1.0: values$"): (
+    (r"torch\.prod|(index|scatter)_reduce", r"gradient 1.\d: values$"): (
         lambda x: (x != 0) & (np.abs(x) < 2.0**-126),
         "PyTorch divides a product by its factors, of which denormal ones have few digits",
     ),
