@@ -265,7 +265,7 @@ def _(g, a, out, upper, unit):
 def _lower_factor(x):
     """LAPACKs differ in what they say of a pivot that is NaN: it is not positive."""
     low = np.linalg.cholesky(x)
-    if np.isnan(np.diagonal(low, axis1=-2, axis2=-1).real).any():
+    if np.isnan(np.diagonal(low, axis1=-2, axis2=-1)).any():
         raise np.linalg.LinAlgError("Matrix is not positive definite")
     return low
 
