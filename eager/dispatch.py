@@ -504,11 +504,11 @@ def _by_blocks(out, tensors) -> bool:
     broadcast, has gaps or lies across `out`."""
     to = out._array if type(out) is Tensor else None
     return (
-        to is not None
+        type(to) is np.ndarray
         and to.size >= OUT_FROM
         and state.quick is not None
         and out._view is None
-        and not out._requires_grad
+        and not out.requires_grad
         and out._dtype.category >= 2
         and to.flags.c_contiguous
         and to.flags.writeable
@@ -520,8 +520,8 @@ def _goes_along(t: Tensor, out: Tensor) -> bool:
     array, to = t._array, out._array
     return t is out or (
         type(t) is Tensor
-        and array is not None
-        and not t._requires_grad
+        and type(array) is np.ndarray
+        and not t.requires_grad
         and t._dtype is out._dtype
         and array.shape == to.shape
         and array.flags.c_contiguous
@@ -641,7 +641,7 @@ def general(op: Op):
 
 _NATIVE_FROM = 16384  # elements from which a record's own native kernel is called
 # Records whose formula takes numpy a loop or two, so that it is as quick as the kernel, with the same bits, but of halves.
-_FORMULA_AS_QUICK = frozenset("clamp relu hardtanh sqrt rsqrt floor ceil trunc round sin cos".split())
+_FORMULA_AS_QUICK = frozenset("clamp relu hardtanh exp sqrt rsqrt floor ceil trunc round sin cos".split())
 _maps: list = []  # all fast maps, whose plans depend on the default type
 
 

@@ -182,6 +182,8 @@ def aminmax(input, *, dim=None, keepdim=False, out=None):
 def _position(name, record):
     @numpy_names
     def function(input, dim=None, keepdim=False, *, out=None):
+        if input.dtype is dtypes.bool:
+            raise RuntimeError(f"{name}(): does not support bool input")
         if dim is None:
             if type(input.numel()) is int and input.numel() == 0:
                 raise IndexError(
@@ -189,8 +191,6 @@ def _position(name, record):
                     "the reduction dim with "
                     "the 'dim' argument."
                 )
-        if input.dtype is dtypes.bool:
-            raise RuntimeError(f"{name}(): does not support bool input")
         dims = dims_of(input, dim)
         return give(record(input, _nonempty(input, dims, name), keepdim), out)
 

@@ -419,4 +419,25 @@ def test_smoothed_labels_whose_weights_add_up_to_nothing(weights):
     x, y = torch.full((4, 2), 2.0), torch.tensor([0, 1, 0, 1] if weights[1] == -1.0 else [0, 0, 0, 0])
     for f in (torch.nn.functional.cross_entropy, torch.compile(torch.nn.functional.cross_entropy)):
         assert math.isnan(f(x, y, torch.tensor(weights), label_smoothing=0.2))
-    assert torch.nn.functional.cross_entropy(x, y, torch.tensor([2.0, 1.0]), label_smoothing=0.0).item() > 0.6
+
+
+def test_smoothed_labels_with_weights():
+    """Against the formula of PyTorch's page, in doubles."""
+    x, y, w = (
+        torch.randn(5, 3, dtype=torch.float64),
+        torch.tensor([0, 2, 1, 1, 2]),
+        torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64),
+    )
+    lines = -torch.log_softmax(x, 1) * w
+    known = y != 1
+    total = w[y[known]].sum()
+    wanted = 0.8 * lines[known, y[known]].sum() / total + 0.2 * lines[known].mean(1).sum() / total
+    found = torch.nn.functional.cross_entropy(x, y, w, ignore_index=1, label_smoothing=0.2)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_positions_of_bools_are_refused_first():
+    for f in (torch.argmax, torch.argmin):
+        for x in (torch.zeros(0, 4, dtype=torch.bool), torch.zeros(3, dtype=torch.bool)):
+            with pytest.raises(RuntimeError, match="does not support bool input"):
+                f(x)

@@ -875,7 +875,7 @@ def test_zeta_of_many(count):
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-def test_bags_of_many(mode, monkeypatch):
+def test_bags_of_many(mode):
     k, w = fb.from_numpy(np.random.default_rng(0).integers(0, 50, 90000)), values("float32", 50, 32).requires_grad_()
     first = fb.arange(0, 90000, 9)
     found, before = [], fb.get_num_threads()

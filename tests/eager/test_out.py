@@ -134,6 +134,9 @@ def _operands():
     }
 
 
+store = dispatch.store
+
+
 @pytest.mark.parametrize("case", _operands())
 @pytest.mark.parametrize("name", MAPS)
 def test_large_results_are_written_by_blocks(name, case, monkeypatch):
@@ -143,8 +146,10 @@ def test_large_results_are_written_by_blocks(name, case, monkeypatch):
         monkeypatch.setattr(dispatch, "OUT_BLOCK", 16)
         torch.manual_seed(3)
         x, y, out = _operands()[case]
-        version = out._version
+        version, stored = out._version, []
+        monkeypatch.setattr(dispatch, "store", lambda *given: stored.append(given) or store(*given))
         assert MAPS[name](x, y, out) is out
+        assert not stored or least > 1 or case not in ("apart", "into the first", "into the second")
         found.append((out, x, y, (out.dtype, out.shape, out.stride(), out._version - version)))
     assert found[0][3] == found[1][3]
     for a, b in zip(found[0][:3], found[1][:3]):
@@ -159,5 +164,10 @@ def test_blocks_refuse_as_the_whole_does(monkeypatch):
     with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
         torch.exp(x.requires_grad_(), out=torch.zeros(40))
     wanted = x.detach()
+    for given, out in ((x * 2, torch.zeros(40)), (wanted, x * 2)):  # of which neither is a leaf
+        before = out.tolist()
+        with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+            torch.exp(given, out=out)
+        assert out.tolist() == before
     with torch.no_grad():
         assert torch.exp(x, out=torch.zeros(40)).tolist() == torch.exp(wanted).tolist()
