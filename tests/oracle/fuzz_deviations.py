@@ -50,9 +50,9 @@ SINGLE = {
         r"error: gradient does not raise.*doesn't match the broadcast shape",
     ): "PyTorch's gradient writes the part of a bound that is larger than the tensor into the smaller one",
     (
-        r"^torch\.index_fill .*shape=\(0,",
+        r"^torch\.index_fill .*(shape=\(0,|layout=\('expanded')",
         r"error: gradient does not raise.*more than one element of the written-to tensor",
-    ): "at no index PyTorch's gradient writes into what is expanded",
+    ): "at no index, or of expanded memory, PyTorch's gradient writes into what is expanded",
     (
         r"F\.gelu",
         r"values \((NaN, infinity|NaN of torch)\)",

@@ -148,6 +148,14 @@ MEANT = {
         r"(sinh|cosh|log10|sin|cos|tan|exp|sqrt|log|log1p|expm1|asinh|acosh|a(rc)?(sin|cos|tan)h?) .*complex",
         r"values \((NaN|infinity)\)",
     ): "complex numbers with one part infinite or NaN",
+    (
+        r"sgn .*complex",
+        r"result: values \(NaN\)",
+    ): "of one part NaN, PyTorch's vector kernel keeps the other part 0, its scalar kernel gives NaN for both, as here",
+    (
+        r"addcdiv .*complex",
+        r"gradient 1.2: values \(NaN of torch\)",
+    ): "PyTorch squares the divisor, and an infinite complex number times itself is NaN; the slope there is 0",
     (r"arg(max|min) .*complex", r"error type"): "of two refusals the other one",
     (
         r"nan_to_num .*(bool|int)",
