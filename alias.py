@@ -10,11 +10,13 @@ import importlib.metadata
 import sys
 import types
 
+from .eager import class_homes
 from .eager.compat import version
 from .runtime import spawn as children
 
 NAME = "torch"
 SPAWN = "multiprocessing.spawn"
+OWN = (f"{__package__}.eager.", f"{__package__}.capture.")
 
 
 class TorchModule(types.ModuleType):
@@ -48,13 +50,18 @@ class Distribution(importlib.metadata.Distribution):
 
 
 class Metadata(importlib.metadata.DistributionFinder):
-    """Finds the distribution `torch` before any installed one, and multiprocessing's way to start processes."""
+    """Finds the distribution `torch` before any installed one, multiprocessing's way to start processes, and modules of this
+    package, whose classes get their homes below `torch`."""
+
+    def __init__(self, homes):
+        self.homes = homes
 
     def find_spec(self, name, path=None, target=None):
-        if name != SPAWN:
+        if name != SPAWN and not name.startswith(OWN):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        spec.loader = _Spawning(spec.loader)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Then(spec.loader, _reach_children if name == SPAWN else self.homes.settle)
         return spec
 
     def find_distributions(self, context=importlib.metadata.DistributionFinder.Context()):
@@ -75,7 +82,8 @@ def install(flambeau):
     finder = next(f for f in sys.meta_path if type(f) is flambeau._PublicPaths)
     finder.packages = {flambeau.__name__: "", NAME: "", "functorch": "functorch"}
     sys.modules[NAME] = _module(flambeau)
-    sys.meta_path.insert(0, Metadata())
+    homes = _Homes(flambeau)
+    sys.meta_path.insert(0, Metadata(homes))
     children.setup.append(flambeau.alias_torch)  # spawned workers unpickle classes that import torch
     if SPAWN in sys.modules:
         _reach_children(sys.modules[SPAWN])
@@ -83,6 +91,35 @@ def install(flambeau):
         public, _, rest = path.partition(".")
         if public == flambeau.__name__ and rest.partition(".")[0] in flambeau._PUBLIC_MODULES:
             sys.modules.setdefault(f"{NAME}.{rest}", module)
+    for path, module in [*sys.modules.items()]:
+        if path.startswith(OWN) and isinstance(module, types.ModuleType) and module.__name__ == path:
+            homes.settle(module)
+
+
+class _Homes:
+    """Gives classes their homes below `torch`, and modules their public paths, where `inspect` and `pickle` look."""
+
+    def __init__(self, flambeau):
+        self.flambeau, self.waiting = flambeau, []
+
+    def settle(self, module):
+        home = class_homes.settle(module, self.flambeau.__name__, self.flambeau._PUBLIC_MODULES)
+        if home is not None:
+            self.waiting.append((home, module.__name__))
+        ready = [pair for pair in self.waiting if not _initializing(pair[1])]
+        self.waiting = [pair for pair in self.waiting if pair not in ready]
+        for home, _ in ready:
+            importlib.import_module(home)
+
+
+def _initializing(path):
+    """Whether a module, or a package that it lies in, is only being imported."""
+    while path:
+        spec = getattr(sys.modules.get(path), "__spec__", None)
+        if getattr(spec, "_initializing", False):
+            return True
+        path = path.rpartition(".")[0]
+    return False
 
 
 class _Started:
@@ -95,18 +132,21 @@ class _Started:
         )
 
 
-class _Spawning:
-    """Loads multiprocessing.spawn as its own loader does."""
+class _Then:
+    """Loads a module as its own loader does, and then does something with it."""
 
-    def __init__(self, loader):
-        self.loader = loader
+    def __init__(self, loader, then):
+        self.loader, self.then = loader, then
+
+    def __getattr__(self, name):  # what inspect, linecache and pkgutil ask a loader for
+        return getattr(self.loader, name)
 
     def create_module(self, spec):
         return self.loader.create_module(spec)
 
     def exec_module(self, module):
         self.loader.exec_module(module)
-        _reach_children(module)
+        self.then(module)
 
 
 def _reach_children(spawn):

@@ -15,6 +15,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from ..eager.class_homes import real_module
 from ..eager.nn.modules.module import Module
 from ..eager.optim.optimizer import Optimizer
 from ..eager.tensor import Tensor
@@ -162,8 +163,7 @@ def makes_tensors(value: Any) -> bool:
     if isinstance(value, types.ModuleType):
         return vars(value).get("__name__", "").split(".")[0] == PACKAGE
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
-        home = getattr(value, "__module__", None)
-        return isinstance(value, type) and issubclass(value, TENSORS) or isinstance(home, str) and home.split(".")[0] == PACKAGE
+        return isinstance(value, type) and issubclass(value, TENSORS) or real_module(value).split(".")[0] == PACKAGE
     return False
 
 

@@ -47,7 +47,7 @@ from .dtypes import (
 )
 from .op.op import OPS, specialise
 from .ops import arithmetic as _a
-from .ops.views import alias as _alias, detach as _detach
+from .ops.views import detach as _detach
 from .op.promote import promote_types, result_type as _result_type
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .sizes import Size
@@ -76,12 +76,24 @@ _FUNCTIONS = {  # those that are methods alone, too
     if callable(f) and not isinstance(f, staticmethod)
 }
 _FUNCTIONS = also_named(_FUNCTIONS)
-for _name in public.VIEWS:
-    _FUNCTIONS[_name] = spelled(_name, _FUNCTIONS[_name])
-    _FUNCTIONS[_name].__module__ = __name__  # where it is found by name
-for _name, _record in public.SMALL.items():
-    _FUNCTIONS[_name] = small(_name, _FUNCTIONS[_name], _record, _PAIRS.get(_name))
-    _FUNCTIONS[_name].__module__ = __name__
+
+
+def _native(name, method=False):
+    """The function of a name behind its native path for a few views or small tensors, if it has one, or the method, an object
+    of its own."""
+    made = _FUNCTIONS[name]
+    if name in public.VIEWS:
+        made = spelled(name, made)
+    elif name in public.SMALL:
+        made = small(name, made, public.SMALL[name], _PAIRS.get(name))
+    if made is not _FUNCTIONS[name]:
+        made.__module__ = Tensor.__module__ if method else __name__  # where it is found by name
+        made.__qualname__ = f"Tensor.{name}" if method else made.__qualname__
+    return made
+
+
+_METHODS = {_name: _native(_name, method=True) for _name in public.METHODS if _name in _FUNCTIONS}
+_FUNCTIONS = {_name: _native(_name) for _name in _FUNCTIONS}
 globals().update({_name: _FUNCTIONS[_name] for _name in public.FUNCTIONS})
 _NAMES = {  # constants, types, private functions that programs use
     **legacy.CONSTANTS,
@@ -115,21 +127,23 @@ def detach(input):
     return _detach(input)
 
 
+_METHODS["detach"] = spelled("detach", detach)
+_METHODS["detach"].__module__, _METHODS["detach"].__qualname__ = Tensor.__module__, "Tensor.detach"
 detach = spelled("detach", detach)
 
 
 def detach_(self):
     if self._is_view():
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
-    self._grad_fn, self._requires_grad = None, False
+    self._grad_fn, self._fl_requires_grad = None, False
     return self
 
 
 def get_data(self):
     """The same memory without history; writes to it do not move the version that autograd checks."""
-    t = self._alias()
-    if t._view is None:
-        t._view = DATA
+    t = self._fl_alias()
+    if t._fl_view is None:
+        t._fl_view = DATA
     if type(self) is not Tensor and overrides.takes_part(type(self)):
         t.__class__ = type(self)
     return t
@@ -177,7 +191,7 @@ def _checked_sub(record_call):
     """The minus sign: numpy would refuse bools with another text."""
 
     def method(a, b):
-        if a._dtype is dtypes.bool or b.__class__ is builtins.bool or getattr(b, "_dtype", None) is dtypes.bool:
+        if a._fl_dtype is dtypes.bool or b.__class__ is builtins.bool or getattr(b, "_fl_dtype", None) is dtypes.bool:
             elementwise._no_bools(a, b)
         return record_call(a, b)
 
@@ -223,18 +237,22 @@ def _operators():
     return table
 
 
+_NEW_ONLY = {"isfinite", "isinf", "isnan", "maximum", "minimum"}  # PyTorch has no form in place of these
+
+
 def _methods():
     table = {
-        name: value if public.FUNCTIONS.get(name, value) is not value else _FUNCTIONS.get(name, value)
+        name: value if public.FUNCTIONS.get(name, value) is not value else _METHODS.get(name, value)
         for name, value in public.METHODS.items()
     }
     for name, record in {**elementwise.UNARY, **elementwise.BINARY}.items():
-        table.setdefault(name + "_", _inplace(record))
+        if name not in _NEW_ONLY:
+            table.setdefault(name + "_", _inplace(record))
     for name in public.IN_PLACE:
         table[name + "_"] = written(table.get(name) or _FUNCTIONS[name], name + "_")
     for name, function in public.IN_PLACE_VIEWS.items():
         table[name + "_"] = _reshaping(function)
-    table.update(detach=detach, detach_=detach_, data=property(get_data, set_data), alias=_alias)
+    table.update(detach=_METHODS["detach"], detach_=detach_, data=property(get_data, set_data))
     return table
 
 
@@ -321,6 +339,10 @@ __all__ = (
     ]
 )
 
+_BOUND = set(  # what PyTorch has in Python
+    "atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist chain_matmul einsum lobpcg lu meshgrid "
+    "norm pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive unravel_index".split()
+)
 _UNASKED = set("is_tensor is_storage tensor as_tensor asarray from_numpy frombuffer manual_seed seed".split())
 overrides.publish(
     globals(),
@@ -329,6 +351,8 @@ overrides.publish(
         for name in {**public.FUNCTIONS, **_INPLACE, "detach": 0, "result_type": 0, "promote_types": 0}
         if name not in _UNASKED
     ],
+    bound=_BOUND,
 )
+_call.function(_FUNCTIONS["tensor"])
 overrides.publish_methods([*_methods(), *_operators()])
 overrides.namespaces.append(sys.modules[__name__])

@@ -11,12 +11,12 @@ import weakref
 from collections import OrderedDict
 from typing import Any, NoReturn
 
-from . import _call
+from . import _call, node_names
 from .op.gradient import Meta
 from .hook_handle import RemovableHandle, add_hook
 from .op.op import find, zeros
 from .state import setting, state
-from .tensor import Tensor, View
+from .tensor import Tensor, View, install_methods
 
 _new = object.__new__
 next_sequence = _call.next_sequence
@@ -31,27 +31,37 @@ class SavedOutput:
     geometry: Any
 
     def __init__(self, t: Tensor):
-        self.ref, self.array, self.dtype, self.device, self.storage = (weakref.ref(t), t._array, t._dtype, t._device, t._storage)
-        self.geometry = None if t._storage is None else t._geometry
+        self.ref, self.array, self.dtype, self.device, self.storage = (
+            weakref.ref(t),
+            t._fl_array,
+            t._fl_dtype,
+            t._fl_device,
+            t._fl_storage,
+        )
+        self.geometry = None if t._fl_storage is None else t._fl_geometry
 
     def bytes_shared(self, t: Tensor) -> None:
         """The tensor got a storage, and with it a version, after it was saved."""
-        self.storage, self.geometry = t._storage, t._geometry
+        self.storage, self.geometry = t._fl_storage, t._fl_geometry
 
     def get(self, node, number: int) -> Tensor:
         tensor = self.ref()
         if tensor is None:
             tensor = self.rebuilt()
             if node.op is None or number >= len(node.op.outputs) or node.op.outputs[number].differentiable:
-                tensor._grad_fn, tensor._output_nr = node, number
+                tensor._grad_fn, tensor._fl_output_nr = node, number
         return tensor
 
     def rebuilt(self) -> Tensor:
-        t = Tensor._from_array(self.array, self.dtype)
-        t._device, t._storage = self.device, self.storage
+        t = Tensor._fl_from_array(self.array, self.dtype)
+        t._fl_device, t._fl_storage = self.device, self.storage
         if self.storage is not None:
-            t._geometry = self.geometry
+            t._fl_geometry = self.geometry
         return t
+
+
+class NodeType(type):
+    """The class of Node's subclasses that are names alone."""
 
 
 class Node:
@@ -81,12 +91,12 @@ class Node:
     # -- the face of grad_fn
 
     def name(self) -> str:
-        return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward0"
+        return type(self).__name__ if type(type(self)) is NodeType else node_names.name_of(self)
 
     @property
     def next_functions(self) -> tuple:
         return tuple(
-            (AccumulateGrad(target) if isinstance(target, Tensor) else target, number)
+            (AccumulateGrad(target) if isinstance(target, Tensor) else named(target), number)
             for target, number in (edge or (None, 0) for edge in self.flat_edges())
         )
 
@@ -160,7 +170,7 @@ class Node:
         raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
 
     def __repr__(self):
-        return f"<{self.name()}>"
+        return f"<{self.name().rpartition(':')[2]} object at {id(self):#x}>"
 
     # -- running
 
@@ -204,7 +214,7 @@ class Node:
         return found
 
     def tell_saved(self, t: Tensor) -> None:
-        out = self.outs[0][t._output_nr]
+        out = self.outs[0][t._fl_output_nr]
         if type(out) is SavedOutput:
             out.bytes_shared(t)
 
@@ -217,6 +227,22 @@ class Node:
         """Free what was saved; a second backward through this node raises (unless it saved nothing)."""
         if self.saves:
             self.args = self.outs = None
+
+
+_kinds: dict[str, NodeType] = {}
+
+
+def named(node: Any) -> Any:
+    """A node as programs see it: of a class of its name, `MulBackward0`, from the first look on."""
+    if type(node) is Node:
+        name = node.name()
+        if name not in _kinds:
+            _kinds[name] = NodeType(name, (Node,), {"__slots__": (), "__module__": __name__})
+        setattr(node, "__class__", _kinds[name])  # noqa: B010 (type checkers know no such assignment)
+    return node
+
+
+install_methods({"grad_fn": property(lambda self: named(self._grad_fn))})
 
 
 def raise_released() -> NoReturn:
@@ -272,19 +298,16 @@ class AccumulateGrad(Node):
     def make_hooks(self) -> NodeHooks:
         return leaf_hooks(self.variable)
 
-    def __repr__(self):
-        return "<AccumulateGrad>"
-
 
 _LAST = 2**64 - 1
 
 
 def leaf_hooks(leaf: Tensor) -> NodeHooks:
     try:
-        return leaf._hooks
+        return leaf._fl_hooks
     except AttributeError:
-        leaf._hooks = NodeHooks()
-        return leaf._hooks
+        leaf._fl_hooks = NodeHooks()
+        return leaf._fl_hooks
 
 
 class Packed:
@@ -297,7 +320,7 @@ class Packed:
     def __init__(self, t: Tensor, packer, own: int | None = None):
         self.edge = None if own is not None else edge_of(t)
         self.own = own
-        given = t._alias() if own is None else t
+        given = t._fl_alias() if own is None else t
         version = given._version
         with setting(grad=False, packer=None):
             self.value = packer[0](given)
@@ -317,11 +340,11 @@ class Packed:
                 f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found).__name__}"
             )
         edge = self.edge if self.own is None else (node, self.own)
-        if found._grad_fn is None and not found._requires_grad and (edge is None or not state.grad):
+        if found._grad_fn is None and not found._fl_requires_grad and (edge is None or not state.grad):
             return found
-        found = found._alias()
+        found = found._fl_alias()
         if edge is not None:
-            found._grad_fn, found._output_nr = edge if isinstance(edge[0], Node) else (ToLeaf(edge[0]), 0)
+            found._grad_fn, found._fl_output_nr = edge if isinstance(edge[0], Node) else (ToLeaf(edge[0]), 0)
         return found
 
 
@@ -369,7 +392,7 @@ def raise_version(node, tensor, expected, number: int | None = None) -> None:
     which = "" if maker is None else f", which is output {number} of {maker.name().removesuffix('Backward0')},"
     raise RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{type_text(tensor._dtype)} {list(tensor._sizes)}]{which} is at version {tensor._version}; expected version "
+        f"[{type_text(tensor._fl_dtype)} {list(tensor._fl_sizes)}]{which} is at version {tensor._version}; expected version "
         f"{expected} instead. Hint: "
         + (
             "enable anomaly detection to find the operation that failed to compute its gradient, with "
@@ -392,8 +415,8 @@ def type_text(dtype) -> str:
 def edge_of(t: Tensor) -> tuple[Any, int] | None:
     """Where the gradient of this input goes: (node, output number), (leaf, 0), or None."""
     if t._grad_fn is not None:
-        return t._grad_fn, t._output_nr
-    return (t, 0) if t._requires_grad else None
+        return t._grad_fn, t._fl_output_nr
+    return (t, 0) if t._fl_requires_grad else None
 
 
 def edges_of(op, args) -> tuple:
@@ -405,7 +428,7 @@ def edges_of(op, args) -> tuple:
             edges.append([edge_of(x) for x in a])
         elif isinstance(a, Tensor):
             node = a._grad_fn
-            edges.append((node, a._output_nr) if node is not None else (a, 0) if a._requires_grad else None)
+            edges.append((node, a._fl_output_nr) if node is not None else (a, 0) if a._fl_requires_grad else None)
         else:
             edges.append(None)
     return tuple(edges)
@@ -462,7 +485,7 @@ def save_args(op, args, wanted) -> tuple[tuple, tuple | None]:
 
 
 def saved_version(t: Tensor) -> int:
-    if t._view is not None and t.is_inference():
+    if t._fl_view is not None and t.is_inference():
         raise RuntimeError(
             "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
             "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it "
@@ -472,11 +495,11 @@ def saved_version(t: Tensor) -> int:
 
 
 def metas_of(outs) -> tuple:
-    return tuple([(t._sizes, t._dtype, t._device) for t in outs])
+    return tuple([(t._fl_sizes, t._fl_dtype, t._fl_device) for t in outs])
 
 
 def differentiable_out(op, k, t) -> bool:
-    return (k >= len(op.outputs) or op.outputs[k].differentiable) and t._dtype.category >= 2
+    return (k >= len(op.outputs) or op.outputs[k].differentiable) and t._fl_dtype.category >= 2
 
 
 def add_node(op, args, outs, packer=None) -> Node | None:
@@ -489,7 +512,7 @@ def add_node(op, args, outs, packer=None) -> Node | None:
     node = Node(op, saved, versions, edges, metas_of(outs))
     for k, t in enumerate(outs):
         if differentiable_out(op, k, t):
-            t._grad_fn, t._output_nr, t._requires_grad = node, k, False
+            t._grad_fn, t._fl_output_nr, t._fl_requires_grad = node, k, False
     if kept_outs:
         save_outs(node, outs, kept_outs)
     if packer is not None:
@@ -532,11 +555,11 @@ def holds(a, kind) -> bool:
 
 def mark_view(out: Tensor, parent: Tensor, op, args, recorded: bool) -> None:
     """`out` is `op(parent, *args)` over the same bytes."""
-    above = parent._view
+    above = parent._fl_view
     how = above.how if above is not None and above.how else None if recorded else _unrecorded()
-    out._view = View(parent, op, args, how)
+    out._fl_view = View(parent, op, args, how)
     if recorded:
-        parent._ensure_storage().add_view(out)
+        parent._fl_ensure_storage().add_view(out)
 
 
 def _unrecorded() -> str:
@@ -546,9 +569,9 @@ def _unrecorded() -> str:
 def mark_multiple(outs: tuple) -> tuple:
     """Views that one call gives together."""
     for t in outs:
-        view = t._view
+        view = t._fl_view
         if view is not None and view.how is None:
-            t._view = view._replace(how="multiple")
+            t._fl_view = view._replace(how="multiple")
     return outs
 
 
@@ -600,7 +623,7 @@ def check_write(target: Tensor, needs: bool, shown: Tensor | None = None) -> Non
     """Refuse an in-place write to an inference tensor outside of that mode, and one that would be recorded through a view
     that was made where it should not be. `needs`: an operand requires a gradient, and calls are recorded; `shown`: a view
     of the target, which the error speaks of."""
-    view = target._view
+    view = target._fl_view
     if view is None:
         return
     if target.is_inference():
@@ -618,7 +641,7 @@ def check_write(target: Tensor, needs: bool, shown: Tensor | None = None) -> Non
 
 def check_views(target: Tensor) -> None:
     """Refuse an in-place write, recorded, through a view whose history cannot be made again."""
-    view = target._view
+    view = target._fl_view
     while view is not None and view.parent is not None:
         if view.op is CUSTOM and (view.parent.requires_grad or target.requires_grad):
             name, number = view.args
@@ -629,15 +652,15 @@ def check_views(target: Tensor) -> None:
                 "incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom "
                 "Function."
             )
-        view = view.parent._view
+        view = view.parent._fl_view
 
 
 def root_of(t: Tensor) -> tuple:
     """(base, chain of views from the base to `t`, innermost last)."""
     chain = []
-    while t._view is not None and t._view.parent is not None:
+    while t._fl_view is not None and t._fl_view.parent is not None:
         chain.append(t)
-        t = t._view.parent
+        t = t._fl_view.parent
     return t, chain[::-1]
 
 
@@ -662,17 +685,17 @@ def steps_of(base: Tensor, chain: list) -> list:
     """(parent, op, args) of each view from the base on. Where a part was written of a view that shows elements several
     times, one step over the base's memory: what is not written of such a view must not undo what is."""
     if not any(repeats(each) for each in chain[:-1]):
-        return [(each._view.parent, each._view.op, each._view.args) for each in chain]
+        return [(each._fl_view.parent, each._fl_view.op, each._fl_view.args) for each in chain]
     part = chain[-1]
-    where = part._sizes, part._strides, part.storage_offset() - base.storage_offset()
+    where = part._fl_sizes, part._fl_strides, part.storage_offset() - base.storage_offset()
     if base.is_contiguous():
         return [(base, find("as_strided"), where)]
-    return [(base, find("restrided"), (*where, base._strides))]
+    return [(base, find("restrided"), (*where, base._fl_strides))]
 
 
 def repeats(view: Tensor) -> bool:
     """Whether its strides may show an element several times. (Of a trace, the graph has its own rule.)"""
-    return not view._fake and overlaps(view._sizes, view._strides)
+    return not view._fl_fake and overlaps(view._fl_sizes, view._fl_strides)
 
 
 def overlaps(sizes, strides) -> bool:
@@ -687,12 +710,12 @@ def overlaps(sizes, strides) -> bool:
 
 def refresh_views(base: Tensor, done=None) -> None:
     """Give the recorded views of `base` gradient functions that lead to its present history."""
-    storage = base._storage
+    storage = base._fl_storage
     if storage is None or storage.views is None:
         return
     for each in storage.live_views():
-        if each._view is not None and each._view.parent is not None and root_of(each)[0] is base:
-            parent, op, args, _ = each._view
+        if each._fl_view is not None and each._fl_view.parent is not None and root_of(each)[0] is base:
+            parent, op, args, _ = each._fl_view
             if op is CUSTOM:
                 if each is not done:
                     give_history(each, Refusing(args, (edge_of(parent),), metas_of((each,))), 0)
@@ -703,9 +726,9 @@ def refresh_views(base: Tensor, done=None) -> None:
 def give_history(t: Tensor, node, number: int) -> None:
     """`t` was written: its gradient now comes from `node`. A gradient that is to be retained moves along."""
     old = t._grad_fn
-    if old is not None and old.hooks is not None and t._output_nr in old.hooks.retain:
-        node.make_hooks().retain[number] = old.hooks.retain.pop(t._output_nr)
-    t._grad_fn, t._output_nr, t._requires_grad = node, number, False
+    if old is not None and old.hooks is not None and t._fl_output_nr in old.hooks.retain:
+        node.make_hooks().retain[number] = old.hooks.retain.pop(t._fl_output_nr)
+    t._grad_fn, t._fl_output_nr, t._fl_requires_grad = node, number, False
 
 
 def view_node(op, parent, args, out) -> Node:

@@ -125,7 +125,7 @@ def run_fake(op: Op, args: tuple) -> tuple:
 
 def runtime_of(t: Tensor):
     """What runs the ops of the device that a tensor is on; None of cpu, meta and fakes of a trace."""
-    return devices.runtimes.get(t._device.type)
+    return devices.runtimes.get(t._fl_device.type)
 
 
 def inspect_args(op: Op, args: tuple) -> tuple:
@@ -133,9 +133,9 @@ def inspect_args(op: Op, args: tuple) -> tuple:
     fake, needs = state.fake, False
     for k, a in enumerate(args):
         if isinstance(a, Tensor):
-            if a._array is None:
+            if a._fl_array is None:
                 fake = True
-            if a._grad_fn is not None or a._requires_grad:
+            if a._grad_fn is not None or a._fl_requires_grad:
                 needs = True
         elif op.codes[k] == TENSORS and a is not None:
             for x in a:
@@ -143,8 +143,8 @@ def inspect_args(op: Op, args: tuple) -> tuple:
                     raise TypeError(
                         f"{op.name}(): argument '{op.params[k].name}' must be tuple of Tensors, but found {type(x).__name__}"
                     )
-                fake = fake or x._array is None
-                needs = needs or x._grad_fn is not None or x._requires_grad
+                fake = fake or x._fl_array is None
+                needs = needs or x._grad_fn is not None or x._fl_requires_grad
         elif op.codes[k] == TENSOR and a is not None and not is_number(a):
             kind = HasScalars if isinstance(a, np.generic) and a.dtype.kind in "biufc" else TypeError
             raise kind(f"{op.name}(): argument '{op.params[k].name}' must be Tensor, not {type(a).__name__}")
@@ -163,7 +163,7 @@ def finish_outputs(op: Op, args: tuple, outs: tuple, needs: bool) -> None:
         if op.outputs[0].differentiable:
             mark_view(outs[0], args[0], op, args[1:], state.grad)
         else:
-            outs[0]._view = INFERENCE if args[0].is_inference() else None
+            outs[0]._fl_view = INFERENCE if args[0].is_inference() else None
 
 
 def execute_composite(op: Op, args: tuple, fake: bool, needs: bool):
@@ -177,7 +177,7 @@ def execute_composite(op: Op, args: tuple, fake: bool, needs: bool):
         else:
             outs = op.fn(*args)
             outs = outs if isinstance(outs, tuple) else (outs,)
-            outs = tuple([t._alias() if any(t is a for a in args) else t for t in outs])
+            outs = tuple([t._fl_alias() if any(t is a for a in args) else t for t in outs])
     finish_outputs(op, args, outs, needs)
     return outs if len(outs) != 1 else outs[0]
 
@@ -207,11 +207,11 @@ def execute_mutating(op: Op, args: tuple):
         target = names[name]
         if target is not None:
             if not fake:
-                np.copyto(target._array, new._array, casting="unsafe")
-            elif target._array is None and target._storage.runtime is not None:
-                target._storage.runtime.copy(target, new)
-            elif target._array is not None and new._array is not None:  # a number of the host beside a device's tensors
-                np.copyto(target._array, new._array, casting="unsafe")
+                np.copyto(target._fl_array, new._fl_array, casting="unsafe")
+            elif target._fl_array is None and target._fl_storage.runtime is not None:
+                target._fl_storage.runtime.copy(target, new)
+            elif target._fl_array is not None and new._fl_array is not None:  # a number of the host beside a device's tensors
+                np.copyto(target._fl_array, new._fl_array, casting="unsafe")
             bump(target)
     return outs[:visible] if visible != 1 else outs[0]
 
@@ -221,7 +221,7 @@ def write_in_place(op: Op, args: tuple):
     for p, a in zip(op.params, args):
         if p.name in op.mutates:
             check_write(a, False)
-        if p.name in op.mutates and not a._array.flags.writeable:
+        if p.name in op.mutates and not a._fl_array.flags.writeable:
             raise RuntimeError(f"{op.name}: the memory of '{p.name}' is read-only (it was made from a read-only numpy array)")
     state.run(op.kernels["inplace"], *[array_of(a) for a in args])
     for p, a in zip(op.params, args):
@@ -232,10 +232,10 @@ def write_in_place(op: Op, args: tuple):
 
 def bump(t: Tensor) -> None:
     """A write went into `t`'s bytes."""
-    view = t._view
-    storage = t._ensure_storage()
+    view = t._fl_view
+    storage = t._fl_ensure_storage()
     storage.data_version += 1
-    if view is None or t._root_view() is not DATA:
+    if view is None or t._fl_root_view() is not DATA:
         storage._version += 1
 
 
@@ -260,10 +260,10 @@ def execute_inplace(op: Op, args: tuple):
         saved = save_args(pure, (old_value(target), *args[1:]) if wanted.get(0) == "save" else args, wanted)
     if not fake:
         write(op, pure, args, target)
-    elif target._array is None and target._storage.runtime is not None:
-        target._storage.runtime.copy(target, run_fake(pure, args)[0])
+    elif target._fl_array is None and target._fl_storage.runtime is not None:
+        target._fl_storage.runtime.copy(target, run_fake(pure, args)[0])
     bump(target)
-    if needs and target._dtype.category >= 2:
+    if needs and target._fl_dtype.category >= 2:
         node = (Node if pure.grads else Erasure)(pure, *saved, edges, metas_of((target,)))
         if state.anomaly:
             node.stack = state.anomaly()
@@ -278,19 +278,19 @@ def beside(pure, args: tuple) -> tuple:
     target = args[0]
     if pure is ops.OPS["copy"]:
         source = args[1]
-        if isinstance(source, Tensor) and source._device is not target._device and not state.fake:
-            return target, ops.OPS["transfer"](source, target._device)
-    elif device_of(pure, args) is not target._device:
+        if isinstance(source, Tensor) and source._fl_device is not target._fl_device and not state.fake:
+            return target, ops.OPS["transfer"](source, target._fl_device)
+    elif device_of(pure, args) is not target._fl_device:
         raise RuntimeError(
             "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{device_of(pure, args)} and {target._device}!"
+            f"{device_of(pure, args)} and {target._fl_device}!"
         )
     return args
 
 
 def write(op, pure, args, target) -> None:
     """The kernel's result into the target's bytes, through `out=` of the numpy function where types allow."""
-    array = target._array
+    array = target._fl_array
     if not array.flags.writeable:
         raise RuntimeError(f"{op.name}: the tensor's memory is read-only (it was made from a read-only numpy array)")
     inplace = op.kernels.get("numpy")
@@ -298,15 +298,15 @@ def write(op, pure, args, target) -> None:
         inplace(*[array_of(a) for a in args])
         return
     if not fill(pure, args, target):
-        np.copyto(array, run_kernel(pure, args)[0]._array, casting="unsafe")
+        np.copyto(array, run_kernel(pure, args)[0]._fl_array, casting="unsafe")
 
 
 def fill(op, args, target: Tensor) -> bool:
     """The values of a map into the target's bytes, where one numpy function makes them of operands of this very type."""
     # numpy 2.4's negative misreads strided memory that it also writes: only contiguous memory is given
-    function = target._array.flags.c_contiguous and direct_function(op, args, target._dtype)
+    function = target._fl_array.flags.c_contiguous and direct_function(op, args, target._fl_dtype)
     if function:
-        state.run(function, *[a._array if isinstance(a, Tensor) else a for a in args], out=target._array)
+        state.run(function, *[a._fl_array if isinstance(a, Tensor) else a for a in args], out=target._fl_array)
     return bool(function)
 
 
@@ -318,27 +318,27 @@ def direct_function(op, args, dtype):
         and len(args) == function.nin
         and dtype.compute is dtype
         and dtype.category >= 2
-        and all(not isinstance(a, Tensor) or a._dtype is dtype for a in args)
+        and all(not isinstance(a, Tensor) or a._fl_dtype is dtype for a in args)
     )
     return function if plain and computation(op, args)[1][0] is dtype else None
 
 
 def check_leaf(target: Tensor) -> None:
-    if target._grad_fn is None and target._requires_grad:
+    if target._grad_fn is None and target._fl_requires_grad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     check_views(target)
-    view = target._view
+    view = target._fl_view
     while view is not None and view.parent is not None:
         parent = view.parent
-        if parent._grad_fn is None and parent._requires_grad:
+        if parent._grad_fn is None and parent._fl_requires_grad:
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-        view = parent._view
+        view = parent._fl_view
 
 
 def refused_write(target: Tensor, needs: bool, shown: Tensor | None = None) -> str | None:
     """What an in-place write would raise because of what the target is a view of; `needs`: it would be recorded; `shown`:
     the view of the target that is written."""
-    if target._view is None or target._view.parent is None or target._requires_grad and target._grad_fn is None:
+    if target._fl_view is None or target._fl_view.parent is None or target._fl_requires_grad and target._grad_fn is None:
         return None
     try:
         with setting(grad=True):
@@ -351,11 +351,10 @@ def refused_write(target: Tensor, needs: bool, shown: Tensor | None = None) -> s
 
 
 def check_target(op, target: Tensor, spec) -> None:
-    check_expandable(op.name, target._sizes, spec.sizes)
-    if spec.dtype.category > target._dtype.category:
-        raise RuntimeError(
-            f"result type {type_name(spec.dtype)} can't be cast to the desired output type {type_name(target._dtype)} ({op.name})"
-        )
+    check_expandable(op.name, target._fl_sizes, spec.sizes)
+    if spec.dtype.category > target._fl_dtype.category:
+        wanted = type_name(target._fl_dtype)
+        raise RuntimeError(f"result type {type_name(spec.dtype)} can't be cast to the desired output type {wanted} ({op.name})")
 
 
 def type_name(d: Any) -> str:
@@ -365,14 +364,14 @@ def type_name(d: Any) -> str:
 
 def old_value(target: Tensor) -> Tensor:
     """What an in-place op's own gradient needs of the tensor that it overwrites: a copy with the history so far."""
-    if target._array is None:
-        copy = target._alias()
-        copy._storage = type(target._storage)(None, device=target._device)
+    if target._fl_array is None:
+        copy = target._fl_alias()
+        copy._fl_storage = type(target._fl_storage)(None, device=target._fl_device)
     else:
-        copy = Tensor._from_array(target._array.copy(order="K"), target._dtype)
-    copy._grad_fn, copy._requires_grad = target._grad_fn, target._requires_grad
+        copy = Tensor._fl_from_array(target._fl_array.copy(order="K"), target._fl_dtype)
+    copy._grad_fn, copy._fl_requires_grad = target._grad_fn, target._fl_requires_grad
     if target._grad_fn is not None:
-        copy._output_nr = target._output_nr
+        copy._fl_output_nr = target._fl_output_nr
     return copy
 
 
@@ -382,9 +381,9 @@ def check_overlap(op, target: Tensor, args: tuple) -> None:
         if not may_overlap(op.functional, target, args):
             refuse_repeats(op.name, target)
         return
-    storage = target._storage
+    storage = target._fl_storage
     for a in args[1:]:
-        if isinstance(a, Tensor) and a._storage is storage is not None and a is not target and lies_across(target, a):
+        if isinstance(a, Tensor) and a._fl_storage is storage is not None and a is not target and lies_across(target, a):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                 f"memory location. Please clone() the tensor before performing the operation. ({op.name})"
@@ -393,9 +392,9 @@ def check_overlap(op, target: Tensor, args: tuple) -> None:
 
 def repeats(target: Tensor) -> bool:
     """Whether several elements share a place."""
-    for n, step in zip(target._sizes, target._strides):
+    for n, step in zip(target._fl_sizes, target._fl_strides):
         if type(step) is int and step == 0 and not (type(n) is int and n <= 1):
-            return not any([type(m) is int and m == 0 for m in target._sizes])
+            return not any([type(m) is int and m == 0 for m in target._fl_sizes])
     return False
 
 
@@ -414,34 +413,34 @@ def may_overlap(pure, target: Tensor, args: tuple) -> bool:
         return (
             source is target
             or isinstance(source, Tensor)
-            and source._storage is target._storage is not None
-            and static(target._sizes)
+            and source._fl_storage is target._fl_storage is not None
+            and static(target._fl_sizes)
             and same_places(target, source)
         )
-    return pure is ops.OPS["index_put"] and target._array is not None
+    return pure is ops.OPS["index_put"] and target._fl_array is not None
 
 
 def same_places(a: Tensor, b: Tensor) -> bool:
-    return (tuple(a._sizes), tuple(a._strides), a.storage_offset(), a._dtype) == (
-        tuple(b._sizes),
-        tuple(b._strides),
+    return (tuple(a._fl_sizes), tuple(a._fl_strides), a.storage_offset(), a._fl_dtype) == (
+        tuple(b._fl_sizes),
+        tuple(b._fl_strides),
         b.storage_offset(),
-        b._dtype,
+        b._fl_dtype,
     )
 
 
 def lies_across(target: Tensor, other: Tensor) -> bool:
     """Two tensors without gaps in one storage that overlap without being the same elements in the same order. (Of memory
     with gaps nothing is said, as in PyTorch.)"""
-    if not (static(target._sizes) and static(other._sizes) and is_dense(target) and is_dense(other)):
+    if not (static(target._fl_sizes) and static(other._fl_sizes) and is_dense(target) and is_dense(other)):
         return False
     a, b = target.storage_offset(), other.storage_offset()
     n, m = target.numel(), other.numel()
     if type(a) is not int or type(b) is not int or not n or not m:
         return False
     if (a, n) == (b, m):
-        return len(target._sizes) != len(other._sizes) or any(
-            [s != r and k != 1 for k, s, r in zip(target._sizes, target._strides, other._strides)]
+        return len(target._fl_sizes) != len(other._fl_sizes) or any(
+            [s != r and k != 1 for k, s, r in zip(target._fl_sizes, target._fl_strides, other._fl_strides)]
         )
     return a < b + m and b < a + n
 
@@ -449,7 +448,7 @@ def lies_across(target: Tensor, other: Tensor) -> bool:
 def is_dense(t: Tensor) -> bool:
     """Whether the elements fill a stretch of memory, each at a place of its own."""
     expected = 1
-    for step, n in sorted((s, n) for n, s in zip(t._sizes, t._strides) if n != 1):
+    for step, n in sorted((s, n) for n, s in zip(t._fl_sizes, t._fl_strides) if n != 1):
         if step != expected:
             return False
         expected *= n
@@ -459,23 +458,23 @@ def is_dense(t: Tensor) -> bool:
 def store(out, result: Tensor) -> Tensor:
     """`out=`: copy a result into a given tensor; a tensor of another size is given new memory. (`complaints` puts the name
     of the function that was called in the place of "out=".)"""
-    if result._dtype.category > out._dtype.category:
+    if result._fl_dtype.category > out._fl_dtype.category:
         raise RuntimeError(
-            f"result type {type_name(result._dtype)} can't be cast to the desired output type {type_name(out._dtype)}"
+            f"result type {type_name(result._fl_dtype)} can't be cast to the desired output type {type_name(out._fl_dtype)}"
         )
     if state.grad and (out.requires_grad or result.requires_grad):
         raise RuntimeError(
             "out=(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
-    if out._sizes != result._sizes:
-        if state.modes and out._array is None:
+    if out._fl_sizes != result._fl_sizes:
+        if state.modes and out._fl_array is None:
             raise Unsupported("in-place view", "out=: a tensor takes other sizes in place", "use the result")
         set_data(
             out,
-            ops.OPS["empty"](tuple(result._sizes), out._dtype, out._device)
-            if out._array is None
-            else Tensor._from_array(np.empty(result._sizes, out._dtype.numpy), out._dtype),
+            ops.OPS["empty"](tuple(result._fl_sizes), out._fl_dtype, out._fl_device)
+            if out._fl_array is None
+            else Tensor._fl_from_array(np.empty(result._fl_sizes, out._fl_dtype.numpy), out._fl_dtype),
         )
     return ops.OPS["copy"].inplace(out, result)
 
@@ -488,13 +487,13 @@ def store_map(call, out: Tensor, *args) -> Tensor:
     tensors = [a for a in args if isinstance(a, Tensor)]
     if not _by_blocks(out, tensors):
         return store(out, call(*args))
-    to, flat = out._array.reshape(-1), [a._array.reshape(-1) if isinstance(a, Tensor) else a for a in args]
+    to, flat = out._fl_array.reshape(-1), [a._fl_array.reshape(-1) if isinstance(a, Tensor) else a for a in args]
     for start in range(0, to.size, OUT_BLOCK):
         block = slice(start, start + OUT_BLOCK)
-        part = call(*[Tensor._from_array(x[block], a._dtype) if isinstance(a, Tensor) else a for x, a in zip(flat, args)])
-        if part._dtype is not out._dtype:  # found at the first one
+        part = call(*[Tensor._fl_from_array(x[block], a._fl_dtype) if isinstance(a, Tensor) else a for x, a in zip(flat, args)])
+        if part._fl_dtype is not out._fl_dtype:  # found at the first one
             return store(out, call(*args))
-        to[block] = part._array
+        to[block] = part._fl_array
     bump(out)
     return out
 
@@ -502,14 +501,14 @@ def store_map(call, out: Tensor, *args) -> Tensor:
 def _by_blocks(out, tensors) -> bool:
     """Whether a map of real numbers may write one part of `out` after the other: nothing is recorded, and no operand is
     broadcast, has gaps or lies across `out`."""
-    to = out._array if type(out) is Tensor else None
+    to = out._fl_array if type(out) is Tensor else None
     return (
         type(to) is np.ndarray
         and to.size >= OUT_FROM
         and state.quick is not None
-        and out._view is None
+        and out._fl_view is None
         and not out.requires_grad
-        and out._dtype.category >= 2
+        and out._fl_dtype.category >= 2
         and to.flags.c_contiguous
         and to.flags.writeable
         and all(_goes_along(t, out) for t in tensors)
@@ -517,12 +516,12 @@ def _by_blocks(out, tensors) -> bool:
 
 
 def _goes_along(t: Tensor, out: Tensor) -> bool:
-    array, to = t._array, out._array
+    array, to = t._fl_array, out._fl_array
     return t is out or (
         type(t) is Tensor
         and type(array) is np.ndarray
         and not t.requires_grad
-        and t._dtype is out._dtype
+        and t._fl_dtype is out._fl_dtype
         and array.shape == to.shape
         and array.flags.c_contiguous
         and not np.may_share_memory(array, to)
@@ -539,20 +538,20 @@ def become_view(t: Tensor, make) -> Tensor:
     check_write(t, state.grad and t.requires_grad)
     if state.grad and t.requires_grad:
         check_leaf(t)
-    storage = t._ensure_storage()
-    old = t._alias()
-    old._grad_fn, old._requires_grad, old._view = t._grad_fn, t._requires_grad, t._view
+    storage = t._fl_ensure_storage()
+    old = t._fl_alias()
+    old._grad_fn, old._fl_requires_grad, old._fl_view = t._grad_fn, t._fl_requires_grad, t._fl_view
     if t._grad_fn is not None:
-        old._output_nr = t._output_nr
+        old._fl_output_nr = t._fl_output_nr
     new = make(old)
-    t._array, t._geometry = new._array, new._geometry
+    t._fl_array, t._fl_geometry = new._fl_array, new._fl_geometry
     if state.grad:
         for each in storage.live_views():
-            if each._view is not None and each._view.parent is t:
-                each._view = each._view._replace(parent=old)
-        t._view, t._grad_fn = new._view, new._grad_fn
+            if each._fl_view is not None and each._fl_view.parent is t:
+                each._fl_view = each._fl_view._replace(parent=old)
+        t._fl_view, t._grad_fn = new._fl_view, new._grad_fn
         if new._grad_fn is not None:
-            t._output_nr, t._requires_grad = new._output_nr, False
+            t._fl_output_nr, t._fl_requires_grad = new._fl_output_nr, False
         storage.add_view(t)
     bump(t)
     return t
@@ -562,11 +561,11 @@ def set_data(t: Tensor, source: Tensor) -> None:
     """`t.data = source`: other bytes, shape and type under the same tensor."""
     if not isinstance(source, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(source).__name__}")
-    if t.requires_grad and source._dtype.category < 2:
+    if t.requires_grad and source._fl_dtype.category < 2:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-    t._array, t._dtype, t._device = source._array, source._dtype, source._device
-    t._storage, t._view = source._ensure_storage(), None
-    t._geometry = source._geometry
+    t._fl_array, t._fl_dtype, t._fl_device = source._fl_array, source._fl_dtype, source._fl_device
+    t._fl_storage, t._fl_view = source._fl_ensure_storage(), None
+    t._fl_geometry = source._fl_geometry
 
 
 # -- fast paths
@@ -727,7 +726,7 @@ def foreign(x):
     if isinstance(x, np.generic) and x.dtype.kind in "biufc":
         return x.item()
     if isinstance(x, _ndarray):
-        return Tensor._from_array(x, dtypes.from_numpy(x.dtype))
+        return Tensor._fl_from_array(x, dtypes.from_numpy(x.dtype))
     return x if is_operand(x) or hasattr(type(x), "__torch_function__") else NotImplemented
 
 

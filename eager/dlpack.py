@@ -46,7 +46,7 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
         raise AssertionError("stream should be None on cpu.")
     array = self.numpy()
     array = array.copy() if copy else array
-    code = next((code for code, d in _CODES.items() if d is self._dtype), None)
+    code = next((code for code, d in _CODES.items() if d is self._fl_dtype), None)
     capsule = _export(array if code is None else array.view(f"u{array.itemsize}"), max_version)
     if code is not None:
         type_code(capsule).value = code
@@ -63,8 +63,8 @@ def _export(array, max_version):
 
 def __dlpack_device__(self):
     """(device type, device number)."""
-    if self._device.type != "cpu":
-        raise ValueError(f"Unknown device type {self._device.type} for Dlpack")
+    if self._fl_device.type != "cpu":
+        raise ValueError(f"Unknown device type {self._fl_device.type} for Dlpack")
     return _CPU, 0
 
 
@@ -104,8 +104,8 @@ def _imported(source) -> Tensor:
     array = writeable(np.from_dlpack(_Capsule(source)))
     if dtype is not None:
         array = array.view(dtype.numpy)
-    t = Tensor._from_array(array, dtypes.from_numpy(array.dtype))
-    t._ensure_storage().foreign = True
+    t = Tensor._fl_from_array(array, dtypes.from_numpy(array.dtype))
+    t._fl_ensure_storage().foreign = True
     return t
 
 

@@ -70,7 +70,7 @@ def cpp_kernel(source: str, name: str, flags: Sequence[str] = ()) -> Kernel:
 def _make(*sizes: int, dtype=dtypes.float64) -> Tensor:
     """Normal numbers of float64 that require gradients, or small numbers of another type."""
     values = np.random.default_rng(sum(sizes) + 7 * len(sizes)).standard_normal(sizes)
-    made = Tensor._from_array((values if dtype.is_floating_point else 3 * values).astype(dtype.numpy), dtype)
+    made = Tensor._fl_from_array((values if dtype.is_floating_point else 3 * values).astype(dtype.numpy), dtype)
     return made.requires_grad_(dtype is dtypes.float64)
 
 

@@ -137,7 +137,7 @@ for _name in ("fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "rfft2", 
 def _frequencies(make):
     def function(n, d=1.0, *, out=None, dtype=None, device=None, requires_grad=False, layout=None):
         kind = dtype_of(dtype, dtypes.get_default_dtype())
-        t = Tensor._from_array(make(n, d).astype(kind.numpy), kind).to(device_of(device))
+        t = Tensor._fl_from_array(make(n, d).astype(kind.numpy), kind).to(device_of(device))
         return creation.finished(t, requires_grad, out, layout=layout)
 
     return function

@@ -24,7 +24,7 @@ class Samples:
 
     def wrap(self, array, kind=None):
         array = np.asarray(array) if kind is None else np.asarray(array).astype(kind)
-        return Tensor._from_array(np.ascontiguousarray(array).reshape(array.shape), dtypes.from_numpy(array.dtype))
+        return Tensor._fl_from_array(np.ascontiguousarray(array).reshape(array.shape), dtypes.from_numpy(array.dtype))
 
     def __call__(self, *shape, dtype=None):
         return self.wrap(self.rng.standard_normal(shape), np.float32 if dtype is None else dtype.numpy)

@@ -51,13 +51,16 @@ def public(function, module: str | None = None, name: str | None = None, face=No
     return made
 
 
-def publish(scope: dict, names) -> None:
-    """Make functions of a module public, in place."""
+def publish(scope: dict, names, bound=()) -> None:
+    """Make functions of a module public, in place. `bound`: those that bind where they are attributes of a class: PyTorch has
+    them in Python, the others in C++."""
     made = {}
     for name in names:
         function = scope[name]
         if callable(function) and not isinstance(function, type):
             scope[name] = made.setdefault(id(function), public(function, scope["__name__"], name))
+            if name not in bound:
+                _call.function(scope[name])
 
 
 def publish_methods(names) -> None:
@@ -292,7 +295,7 @@ def make_subclass(cls, data, require_grad=False):
     """`Tensor._make_subclass`: the memory of `data` as a leaf of the subclass."""
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass(): argument 'data' must be Tensor, not {type(data).__name__}")
-    made = data._alias()
+    made = data._fl_alias()
     made.__class__ = cls
     return made.requires_grad_(require_grad)
 

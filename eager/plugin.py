@@ -123,36 +123,36 @@ class Runtime:
 
     def give_memory(self, t: Tensor) -> None:
         """A block under a tensor that has none."""
-        span = 0 if t.numel() == 0 else sum((n - 1) * step for n, step in zip(t._sizes, t._strides)) + 1
-        t._storage = DeviceStorage(self, span * t._dtype.itemsize, t._device)
+        span = 0 if t.numel() == 0 else sum((n - 1) * step for n, step in zip(t._fl_sizes, t._fl_strides)) + 1
+        t._fl_storage = DeviceStorage(self, span * t._fl_dtype.itemsize, t._fl_device)
 
     def read(self, t: Tensor) -> np.ndarray:
         """A copy on the host, with the same strides."""
-        sizes, strides, offset = tuple(t._sizes), tuple(t._strides), t.storage_offset()
+        sizes, strides, offset = tuple(t._fl_sizes), tuple(t._fl_strides), t.storage_offset()
         if t.numel() == 0:
-            return np.empty(sizes, t._dtype.numpy)
+            return np.empty(sizes, t._fl_dtype.numpy)
         span = sum((n - 1) * step for n, step in zip(sizes, strides)) + 1
-        flat = t._storage.get(offset * t._dtype.itemsize, span * t._dtype.itemsize)
-        return strided(flat, t._dtype.numpy, sizes, strides, 0)
+        flat = t._fl_storage.get(offset * t._fl_dtype.itemsize, span * t._fl_dtype.itemsize)
+        return strided(flat, t._fl_dtype.numpy, sizes, strides, 0)
 
     def write(self, t: Tensor, value: np.ndarray) -> None:
         """Numbers of the host into a tensor; what lies between its elements stays."""
         if t.numel() == 0:
             return
-        host = np.ascontiguousarray(np.broadcast_to(value, t._sizes).astype(t._dtype.numpy, copy=False))
-        size = t._dtype.itemsize
-        if tuple(t._strides) != contiguous_strides(tuple(t._sizes)):
+        host = np.ascontiguousarray(np.broadcast_to(value, t._fl_sizes).astype(t._fl_dtype.numpy, copy=False))
+        size = t._fl_dtype.itemsize
+        if tuple(t._fl_strides) != contiguous_strides(tuple(t._fl_sizes)):
             old = self.read(t)
             old[...] = host
             host = old
             while host.base is not None:
                 host = host.base
-        t._storage.put(t.storage_offset() * size, host.reshape(-1).view(np.uint8))
+        t._fl_storage.put(t.storage_offset() * size, host.reshape(-1).view(np.uint8))
 
     def copy(self, target: Tensor, source: Tensor) -> None:
         """The values of a tensor into another, with the target's type: by the device's `copy`, or over the host."""
-        if source._dtype is not target._dtype or not self.run(OPS["copy"], (target,), (target, source)):
-            self.write(target, source._storage.runtime.read(source))
+        if source._fl_dtype is not target._fl_dtype or not self.run(OPS["copy"], (target,), (target, source)):
+            self.write(target, source._fl_storage.runtime.read(source))
 
     def answer(self, what: str, t: Tensor, *more):
         """What the values of a tensor decide (`unique`, `nonzero`, ...), as the host finds it."""
@@ -160,7 +160,7 @@ class Runtime:
         return answered(what, t, *more)
 
     def struct(self, t: Tensor) -> plugin_abi.Tensor:
-        return plugin_abi.struct(t._storage.block, t._dtype.name, t._sizes, t._strides, t.storage_offset())
+        return plugin_abi.struct(t._fl_storage.block, t._fl_dtype.name, t._fl_sizes, t._fl_strides, t.storage_offset())
 
     # -- ops
 
@@ -170,7 +170,7 @@ class Runtime:
             move(args[0], outs[0])
             return
         for t in outs:
-            if t._device.type == self.name:
+            if t._fl_device.type == self.name:
                 self.give_memory(t)
         if not self.run(op, outs, args):
             self.run_on_host(op, args, outs)
@@ -186,9 +186,9 @@ class Runtime:
                 (ins if p.is_tensor else numbers).append(self.number(a, outs[0]) if p.is_tensor else a)
             else:
                 return False
-        if not all(t._device.type == self.name for t in (*ins, *outs)):
+        if not all(t._fl_device.type == self.name for t in (*ins, *outs)):
             return False
-        index = outs[0]._device.index or 0
+        index = outs[0]._fl_device.index or 0
         told = self.table.run(
             index,
             op.name.encode(),
@@ -207,7 +207,7 @@ class Runtime:
         return True
 
     def number(self, value, like: Tensor) -> Tensor:
-        made = fake_tensor((), None, like._dtype, like._device)
+        made = fake_tensor((), None, like._fl_dtype, like._fl_device)
         self.give_memory(made)
         self.write(made, np.asarray(value))
         return made
@@ -220,16 +220,16 @@ class Runtime:
         with recording(False), no_modes(), setting(fake=False):
             made = op(*[on_host(a) for a in args])
         for t, value in zip(outs, made if isinstance(made, tuple) else (made,)):
-            if t._device.type == self.name:
-                self.write(t, value._array)
+            if t._fl_device.type == self.name:
+                self.write(t, value._fl_array)
             else:
-                t._array, t._storage = value._array, None
+                t._fl_array, t._fl_storage = value._fl_array, None
 
 
 def on_host(a) -> Any:
     """An argument with device tensors copied to the host."""
     if isinstance(a, Tensor):
-        return a if a._array is not None else Tensor._from_array(a._storage.runtime.read(a), a._dtype)
+        return a if a._fl_array is not None else Tensor._fl_from_array(a._fl_storage.runtime.read(a), a._fl_dtype)
     if isinstance(a, device):
         return cpu
     return type(a)(map(on_host, a)) if type(a) in (tuple, list) and any(isinstance(x, Tensor) for x in a) else a
@@ -238,7 +238,7 @@ def on_host(a) -> Any:
 def answered(what: str, t: Tensor, *more):
     """The public function on copies of the host; the results go to the tensor's device."""
     found = importlib.import_module(".frontend.host_fallback", __package__).READS[what](*map(on_host, (t, *more)))
-    return placed(found, t._device)
+    return placed(found, t._fl_device)
 
 
 def placed(found, place: device):
@@ -247,16 +247,16 @@ def placed(found, place: device):
         kind: Any = type(found)
         parts = (placed(f, place) for f in found)
         return kind._make(parts) if hasattr(found, "_make") else tuple(parts)
-    return OPS["transfer"](found, place) if isinstance(found, Tensor) and found._device is cpu else found
+    return OPS["transfer"](found, place) if isinstance(found, Tensor) and found._fl_device is cpu else found
 
 
 def move(source: Tensor, target: Tensor) -> None:
     """The values of a tensor into one on another device."""
-    values = source._array if source._array is not None else source._storage.runtime.read(source)
-    runtime = devices.runtimes.get(target._device.type)
+    values = source._fl_array if source._fl_array is not None else source._fl_storage.runtime.read(source)
+    runtime = devices.runtimes.get(target._fl_device.type)
     if runtime is None:
-        target._array, target._storage = np.array(values, order="K", copy=True), None
-        target._geometry = None
+        target._fl_array, target._fl_storage = np.array(values, order="K", copy=True), None
+        target._fl_geometry = None
         return
     runtime.give_memory(target)
     runtime.write(target, values)

@@ -34,24 +34,24 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
 def text(t) -> str:
     """`tensor(...)` with the attributes that differ from the defaults."""
     suffixes, start = [], beginning(t)
-    array = t._array
-    if array is None and t._storage.runtime is not None:
-        array = t._storage.runtime.read(t)
-        suffixes.append(f"device='{t._device}'")
+    array = t._fl_array
+    if array is None and t._fl_storage.runtime is not None:
+        array = t._fl_storage.runtime.read(t)
+        suffixes.append(f"device='{t._fl_device}'")
     if array is None:
-        suffixes += [f"device='{t._device}'", f"size={tuple(t._sizes)}"]
+        suffixes += [f"device='{t._fl_device}'", f"size={tuple(t._fl_sizes)}"]
         body = "..."
     else:
-        body = "[]" if array.size == 0 else values(array, t._dtype, len(start))
+        body = "[]" if array.size == 0 else values(array, t._fl_dtype, len(start))
         if array.size == 0 and t.ndim != 1:
-            suffixes.append(f"size={tuple(t._sizes)}")
-    if t._dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool, dtypes.default_complex()) or (
-        t.numel() == 0 and t._dtype is not dtypes.get_default_dtype()
+            suffixes.append(f"size={tuple(t._fl_sizes)}")
+    if t._fl_dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool, dtypes.default_complex()) or (
+        t.numel() == 0 and t._fl_dtype is not dtypes.get_default_dtype()
     ):
-        suffixes.append(f"dtype={t._dtype}")
+        suffixes.append(f"dtype={t._fl_dtype}")
     if t._grad_fn is not None:
         suffixes.append(f"grad_fn=<{t._grad_fn.name()}>")
-    elif t._requires_grad:
+    elif t._fl_requires_grad:
         suffixes.append("requires_grad=True")
     return join(start + body, suffixes, len(start))
 

@@ -67,7 +67,7 @@ class Generator:
 
     def get_state(self) -> Tensor:
         raw = np.frombuffer(_STATE.pack(self._seed, self._next), np.uint8).copy()
-        return Tensor._from_array(raw, dtypes.uint8)
+        return Tensor._fl_from_array(raw, dtypes.uint8)
 
     def set_state(self, state: Tensor) -> Generator:
         if not isinstance(state, Tensor):

@@ -76,7 +76,9 @@ def istft(
     w = _window(window, width, n_fft, frames)
     count = frames.shape[1]
     total = n_fft + hop * (count - 1)
-    places = Tensor._from_array(np.add.outer(np.arange(count) * hop, np.arange(n_fft)).reshape(-1), dtypes.int64).to(input.device)
+    places = Tensor._fl_from_array(np.add.outer(np.arange(count) * hop, np.arange(n_fft)).reshape(-1), dtypes.int64).to(
+        input.device
+    )
     signal = frames.new_zeros(frames.shape[0], total).index_add(1, places, (frames * w).reshape(frames.shape[0], -1))
     weight = w.new_zeros(total).index_add(0, places, (w * w).expand(count, n_fft).reshape(-1))
     start = n_fft // 2 if center else 0

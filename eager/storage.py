@@ -200,10 +200,10 @@ class UntypedStorage:
         old, self.bytes = self.bytes, flat
         if sys.getrefcount(self) > 2 and old is not None:
             for holder in gc.get_referrers(self):
-                if getattr(holder, "_storage", None) is self and holder._array is not None:
-                    sizes, strides, offset = holder._geometry
-                    if holder._array.size:
-                        holder._array = strided(flat, holder._array.dtype, sizes, holder._strides, offset)
+                if getattr(holder, "_fl_storage", None) is self and holder._fl_array is not None:
+                    sizes, strides, offset = holder._fl_geometry
+                    if holder._fl_array.size:
+                        holder._fl_array = strided(flat, holder._fl_array.dtype, sizes, holder._fl_strides, offset)
         self.data_version += 1
 
     def resize_(self, size: int) -> UntypedStorage:

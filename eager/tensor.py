@@ -38,40 +38,40 @@ class View(NamedTuple):
     how: str | None = None
 
 
-INFERENCE = View(None, None, (), "inference")  # `_view` of a tensor that was made in inference mode
-DATA = View(None, None, ())  # `_view` of `t.data`: an alias whose writes do not move the autograd version
+INFERENCE = View(None, None, (), "inference")  # `_fl_view` of a tensor that was made in inference mode
+DATA = View(None, None, ())  # `_fl_view` of `t.data`: an alias whose writes do not move the autograd version
 
 
 class Tensor:
-    """`_view` and `_storage` are None until needed; `_geometry` (sizes, strides or None for contiguous, offset, in
+    """`_fl_view` and `_fl_storage` are None until needed; `_fl_geometry` (sizes, strides or None for contiguous, offset, in
     elements) is set with the storage; other slots may be unset on results of the fast paths.
     """
 
     __slots__ = (
-        "_array",
-        "_dtype",
-        "_device",
-        "_requires_grad",
+        "_fl_array",
+        "_fl_dtype",
+        "_fl_device",
+        "_fl_requires_grad",
         "_grad_fn",
-        "_storage",
-        "_view",
-        "_geometry",
+        "_fl_storage",
+        "_fl_view",
+        "_fl_geometry",
         "_grad",
-        "_output_nr",
-        "_hooks",
+        "_fl_output_nr",
+        "_fl_hooks",
         "__weakref__",
         "__dict__",
     )
 
-    _array: Any  # np.ndarray; None of a fake
-    _dtype: dtypes.dtype
-    _device: devices.device
-    _requires_grad: bool
+    _fl_array: Any  # np.ndarray; None of a fake
+    _fl_dtype: dtypes.dtype
+    _fl_device: devices.device
+    _fl_requires_grad: bool
     _grad_fn: Any  # Node | None
-    _storage: Storage | Any
-    _view: View | None
-    _geometry: Any
-    _output_nr: int
+    _fl_storage: Storage | Any
+    _fl_view: View | None
+    _fl_geometry: Any
+    _fl_output_nr: int
 
     if TYPE_CHECKING:  # the methods of `api.py`'s list are put on the class when that module is imported
 
@@ -97,65 +97,71 @@ class Tensor:
     # -- construction
 
     @staticmethod
-    def _from_array(array: np.ndarray, dtype, cls=None) -> Tensor:
+    def _fl_from_array(array: np.ndarray, dtype, cls=None) -> Tensor:
         """Wrap an array without copying."""
         t = _new(cls or Tensor)
-        t._array = array
-        t._dtype = dtype
-        t._device = _cpu
-        t._requires_grad = False
-        t._grad_fn = t._storage = None
-        t._view = fresh_view()
+        t._fl_array = array
+        t._fl_dtype = dtype
+        t._fl_device = _cpu
+        t._fl_requires_grad = False
+        t._grad_fn = t._fl_storage = None
+        t._fl_view = fresh_view()
         return t
 
-    def _alias(self) -> Tensor:
+    def _fl_alias(self) -> Tensor:
         """Another tensor over the same bytes, without history."""
         t = _new(Tensor)
-        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn = (self._array, self._dtype, self._device, False, None)
-        t._storage = self._ensure_storage()
-        t._view = None if self._view is None or not self.is_inference() else INFERENCE
-        t._geometry = self._geometry
+        t._fl_array, t._fl_dtype, t._fl_device, t._fl_requires_grad, t._grad_fn = (
+            self._fl_array,
+            self._fl_dtype,
+            self._fl_device,
+            False,
+            None,
+        )
+        t._fl_storage = self._fl_ensure_storage()
+        t._fl_view = None if self._fl_view is None or not self.is_inference() else INFERENCE
+        t._fl_geometry = self._fl_geometry
         return t
 
     @staticmethod
-    def _over(storage: Storage, dtype, sizes, strides, offset, cls=None) -> Tensor:
+    def _fl_over(storage: Storage, dtype, sizes, strides, offset, cls=None) -> Tensor:
         """A tensor with this geometry (in elements) over a storage with bytes."""
         flat = storage.bytes
         array = strided(flat, dtype.numpy, sizes, strides, offset) if flat.nbytes else np.empty(sizes, dtype.numpy)
-        t = Tensor._from_array(array, dtype, cls)
-        t._storage, t._geometry = storage, (array.shape, strides, offset)
+        t = Tensor._fl_from_array(array, dtype, cls)
+        t._fl_storage, t._fl_geometry = storage, (array.shape, strides, offset)
         return t
 
     # -- geometry
 
     @property
-    def _fake(self) -> bool:
-        return self._array is None
+    def _fl_fake(self) -> bool:
+        return self._fl_array is None
 
     shape = property(_call.shape)
 
     @property
-    def _sizes(self) -> tuple:
-        a = self._array
-        return a.shape if a is not None else self._geometry[0]
+    def _fl_sizes(self) -> tuple:
+        a = self._fl_array
+        return a.shape if a is not None else self._fl_geometry[0]
 
     @property
-    def _strides(self) -> tuple:
-        if self._storage is None:
-            return array_strides(self._array)
-        sizes, strides, offset = self._geometry
+    def _fl_strides(self) -> tuple:
+        if self._fl_storage is None:
+            return array_strides(self._fl_array)
+        sizes, strides, offset = self._fl_geometry
         if strides is None:
             strides = RowMajor(contiguous_strides(sizes))
-            self._geometry = sizes, strides, offset
+            self._fl_geometry = sizes, strides, offset
         return strides
 
     def size(self, dim=None):
-        return self.shape if dim is None else self._sizes[self._dim(dim)]
+        return self.shape if dim is None else self._fl_sizes[self._fl_dim(dim)]
 
     def stride(self, dim=None):
-        return tuple(self._strides) if dim is None else self._strides[self._dim(dim)]
+        return tuple(self._fl_strides) if dim is None else self._fl_strides[self._fl_dim(dim)]
 
-    def _dim(self, dim: int) -> int:
+    def _fl_dim(self, dim: int) -> int:
         n = self.ndim
         if not -max(n, 1) <= dim < max(n, 1):
             raise IndexError(
@@ -164,12 +170,12 @@ class Tensor:
         return dim + n if dim < 0 else dim
 
     def storage_offset(self):
-        return 0 if self._storage is None else self._geometry[2]
+        return 0 if self._fl_storage is None else self._fl_geometry[2]
 
     @property
     def ndim(self) -> int:
-        a = self._array
-        return a.ndim if a is not None else len(self._geometry[0])
+        a = self._fl_array
+        return a.ndim if a is not None else len(self._fl_geometry[0])
 
     def dim(self) -> int:
         return self.ndim
@@ -177,36 +183,35 @@ class Tensor:
     ndimension = dim
 
     def numel(self):
-        a = self._array
-        return a.size if a is not None else numel(self._geometry[0])
+        a = self._fl_array
+        return a.size if a is not None else numel(self._fl_geometry[0])
 
     nelement = numel
 
     def element_size(self) -> int:
-        return self._dtype.itemsize
+        return self._fl_dtype.itemsize
 
     @property
     def itemsize(self) -> int:
-        return self._dtype.itemsize
+        return self._fl_dtype.itemsize
 
     @property
     def nbytes(self):
-        return self.numel() * self._dtype.itemsize
+        return self.numel() * self._fl_dtype.itemsize
 
     @property
     def dtype(self):
-        return self._dtype
+        return self._fl_dtype
 
     @property
     def device(self):
-        return self._device
+        return self._fl_device
 
-    is_cuda = property(lambda self: self._device.type == "cuda")
-    is_cpu = property(lambda self: self._device.type == "cpu")
-    is_meta = property(lambda self: self._device.type == "meta")
+    is_cuda = property(lambda self: self._fl_device.type == "cuda")
+    is_cpu = property(lambda self: self._fl_device.type == "cpu")
+    is_meta = property(lambda self: self._fl_device.type == "meta")
     is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = False
     is_mps = is_xpu = is_xla = is_ipu = is_mtia = is_maia = is_vulkan = False  # places that do not exist here
-    names = property(lambda self: (None,) * self.ndim)
     name = property(lambda self: None)
 
     @property
@@ -214,64 +219,64 @@ class Tensor:
         return strided_layout
 
     def get_device(self) -> int:
-        return -1 if self._device.type == "cpu" else self._device.index or 0
+        return -1 if self._fl_device.type == "cpu" else self._fl_device.index or 0
 
     def is_floating_point(self) -> bool:
-        return self._dtype.is_floating_point
+        return self._fl_dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        return self._dtype.is_complex
+        return self._fl_dtype.is_complex
 
     def is_signed(self) -> bool:
-        return self._dtype.is_signed
+        return self._fl_dtype.is_signed
 
     def is_inference(self) -> bool:
         """Whether it was made in inference mode: such tensors have no version and take no part in recording."""
-        return self._root_view() is INFERENCE
+        return self._fl_root_view() is INFERENCE
 
-    def _root_view(self) -> View | None:
-        """None, or the `_view` that stands at the end of a chain of views: DATA or INFERENCE."""
-        view = self._view
+    def _fl_root_view(self) -> View | None:
+        """None, or the `_fl_view` that stands at the end of a chain of views: DATA or INFERENCE."""
+        view = self._fl_view
         while view is not None and view.parent is not None:
-            view = view.parent._view
+            view = view.parent._fl_view
         return view
 
     def is_contiguous(self, memory_format=None) -> bool:
         name = getattr(memory_format, "name", None)
         if name in (None, "contiguous_format", "preserve_format"):
-            a = self._array
+            a = self._fl_array
             if a is not None:
                 return a.flags.c_contiguous
-            return is_row_major(self._geometry[1]) or is_dense(self._sizes, self._strides, range(self.ndim))
+            return is_row_major(self._fl_geometry[1]) or is_dense(self._fl_sizes, self._fl_strides, range(self.ndim))
         order = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}[name]
-        return self.ndim == len(order) and is_dense(self._sizes, self._strides, order)
+        return self.ndim == len(order) and is_dense(self._fl_sizes, self._fl_strides, order)
 
     # -- storage
 
-    def _ensure_storage(self) -> Storage:
-        if self._storage is None:
-            self._geometry = (self._array.shape, array_strides(self._array), 0)
-            self._storage = Storage(flat_bytes(self._array), device=self._device)
+    def _fl_ensure_storage(self) -> Storage:
+        if self._fl_storage is None:
+            self._fl_geometry = (self._fl_array.shape, array_strides(self._fl_array), 0)
+            self._fl_storage = Storage(flat_bytes(self._fl_array), device=self._fl_device)
             if self._grad_fn is not None and self._grad_fn.outs is not None:
                 self._grad_fn.tell_saved(self)
-        return self._storage
+        return self._fl_storage
 
     def untyped_storage(self) -> Storage:
-        return self._ensure_storage()
+        return self._fl_ensure_storage()
 
     def data_ptr(self) -> int:
-        if self._array is None:
-            runtime = self._storage.runtime
+        if self._fl_array is None:
+            runtime = self._fl_storage.runtime
             if runtime is None or not hasattr(runtime, "pointer"):
                 raise DataDependent("data_ptr()")
             return runtime.pointer(self)
-        self._ensure_storage().foreign = True
-        return address(self._array)
+        self._fl_ensure_storage().foreign = True
+        return address(self._fl_array)
 
     @property
     def __cuda_array_interface__(self) -> dict:
         """Where other libraries find a CUDA tensor's memory (version 2 of that protocol)."""
-        if self._device.type != "cuda":
+        if self._fl_device.type != "cuda":
             raise AttributeError(
                 f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} If CUDA data is "
                 "required use tensor.cuda() to copy tensor to device memory."
@@ -281,22 +286,22 @@ class Tensor:
                 "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't "
                 "required, use var.detach() to get Variable that doesn't require grad."
             )
-        return self._storage.runtime.interface(self)
+        return self._fl_storage.runtime.interface(self)
 
     @property
     def _version(self) -> int:
-        if self._view is not None and self.is_inference():
+        if self._fl_view is not None and self.is_inference():
             raise RuntimeError("Inference tensors do not track version counter.")
-        return 0 if self._storage is None else self._storage._version
+        return 0 if self._fl_storage is None else self._fl_storage._version
 
     @property
     def _base(self) -> Tensor | None:
         """The tensor that this one is (through any number of steps) a recorded view of."""
-        view = self._view
+        view = self._fl_view
         if view is None or view.parent is None:
             return None
         while view is not None and view.parent is not None:
-            base, view = view.parent, view.parent._view
+            base, view = view.parent, view.parent._fl_view
         return base
 
     def _is_view(self) -> bool:
@@ -306,7 +311,7 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        return self._requires_grad or self._grad_fn is not None
+        return self._fl_requires_grad or self._grad_fn is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool):
@@ -328,7 +333,7 @@ class Tensor:
             return self
         if requires_grad:
             check_differentiable(self)
-        self._requires_grad = bool(requires_grad)
+        self._fl_requires_grad = bool(requires_grad)
         return self
 
     @property
@@ -336,12 +341,8 @@ class Tensor:
         return self._grad_fn is None
 
     @property
-    def grad_fn(self):
-        return self._grad_fn
-
-    @property
     def output_nr(self) -> int:
-        return self._output_nr if self._grad_fn is not None else 0
+        return self._fl_output_nr if self._grad_fn is not None else 0
 
     @property
     def grad(self) -> Tensor | None:
@@ -364,17 +365,17 @@ class Tensor:
 
     def _values(self, what: str) -> np.ndarray:
         """The array, or DataDependent for a fake."""
-        if self._array is None:
-            if self._device.type == "meta":
+        if self._fl_array is None:
+            if self._fl_device.type == "meta":
                 raise NotImplementedError(f"Cannot copy out of meta tensor; no data! ({what})")
-            if self._storage.runtime is not None:
+            if self._fl_storage.runtime is not None:
                 return values_on_host(self, what)
             raise DataDependent(what)
-        return self._array
+        return self._fl_array
 
     def item(self):
-        fake = self._array is None and self._storage.runtime is None
-        if fake and self._dtype is not dtypes.bool and not self._dtype.is_complex and self.numel() == 1:
+        fake = self._fl_array is None and self._fl_storage.runtime is None
+        if fake and self._fl_dtype is not dtypes.bool and not self._fl_dtype.is_complex and self.numel() == 1:
             return read_of_fake(self, "item")
         a = self._values("item()")
         if a.size != 1:
@@ -393,12 +394,12 @@ class Tensor:
         return bool(self._values("bool()").item())
 
     def __int__(self) -> int:
-        return int(self._single())
+        return int(self._fl_single())
 
     def __float__(self) -> float:
-        return float(self._single())
+        return float(self._fl_single())
 
-    def _single(self):
+    def _fl_single(self):
         if self.numel() != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
         return self.item()
@@ -407,21 +408,21 @@ class Tensor:
         return complex(self.item())
 
     def __index__(self) -> int:
-        if self._dtype.category > 1 or self.numel() != 1:
+        if self._fl_dtype.category > 1 or self.numel() != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 
     def __len__(self) -> int:
         if self.ndim == 0:
             raise TypeError("len() of a 0-d tensor")
-        return self._sizes[0]
+        return self._fl_sizes[0]
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The array itself: memory is shared both ways."""
         if self.requires_grad and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         a = self._values("numpy()")
-        self._ensure_storage().foreign = True
+        self._fl_ensure_storage().foreign = True
         return a
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
@@ -438,7 +439,7 @@ class Tensor:
 
     def __format__(self, spec: str) -> str:
         """A single number is formatted as the Python number."""
-        if self.ndim == 0 and self._device.type != "meta":
+        if self.ndim == 0 and self._fl_device.type != "meta":
             return self.item().__format__(spec)
         return object.__format__(self, spec)
 
@@ -471,9 +472,9 @@ def is_dense(sizes, strides, order) -> bool:
 
 def check_differentiable(t: Tensor) -> None:
     """Refuse what can not come to require a gradient."""
-    if t._dtype.category < 2:
+    if t._fl_dtype.category < 2:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-    if t._view is not None and t.is_inference() and fresh_view() is None:
+    if t._fl_view is not None and t.is_inference() and fresh_view() is None:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
 
 
@@ -482,15 +483,15 @@ def _check_grad(t: Tensor, value) -> None:
         raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
-    if value._sizes != t._sizes:
+    if value._fl_sizes != t._fl_sizes:
         raise RuntimeError(
-            f"attempting to assign a gradient of size '{list(value._sizes)}' to a tensor of size '{list(t._sizes)}'. "
+            f"attempting to assign a gradient of size '{list(value._fl_sizes)}' to a tensor of size '{list(t._fl_sizes)}'. "
             "Please ensure that the gradient and the tensor are the same size"
         )
-    if value._dtype is not t._dtype:
+    if value._fl_dtype is not t._fl_dtype:
         raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{value._dtype.name}' to a tensor with grad_dtype "
-            f"'{t._dtype.name}'. The gradient must match the tensor's dtype"
+            f"attempting to assign a gradient with dtype '{value._fl_dtype.name}' to a tensor with grad_dtype "
+            f"'{t._fl_dtype.name}'. The gradient must match the tensor's dtype"
         )
 
 
@@ -498,10 +499,10 @@ def values_on_host(tensor: Tensor, what: str) -> np.ndarray:
     """The numbers of a tensor in a device's memory, as a copy; arrays that ought to share its memory are refused."""
     if what in ("numpy()", "__array__", "__array__()"):
         raise TypeError(
-            f"can't convert {tensor._device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+            f"can't convert {tensor._fl_device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
             "host memory first."
         )
-    return tensor._storage.runtime.read(tensor)
+    return tensor._fl_storage.runtime.read(tensor)
 
 
 def read_of_fake(tensor: Tensor, what: str, *more):
@@ -509,7 +510,7 @@ def read_of_fake(tensor: Tensor, what: str, *more):
     for mode in reversed(state.modes):
         if hasattr(mode, "read"):
             return mode.read(what, tensor, *more)
-    runtime = tensor._storage.runtime
+    runtime = tensor._fl_storage.runtime
     if runtime is not None and not state.fake:
         return runtime.answer(what, tensor, *more)
     return tensor._values(f"{what}()")
@@ -522,9 +523,16 @@ def fake_tensor(
     if not static(sizes):
         sizes, strides = settled_sizes(sizes, strides)
     t = _new(Tensor)
-    t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._view = (None, dtype, device, requires_grad, None, None)
-    t._geometry = (tuple(sizes), None if strides is None else tuple(strides), offset)
-    t._storage = storage if storage is not None else Storage(None, device=device)
+    t._fl_array, t._fl_dtype, t._fl_device, t._fl_requires_grad, t._grad_fn, t._fl_view = (
+        None,
+        dtype,
+        device,
+        requires_grad,
+        None,
+        None,
+    )
+    t._fl_geometry = (tuple(sizes), None if strides is None else tuple(strides), offset)
+    t._fl_storage = storage if storage is not None else Storage(None, device=device)
     return t
 
 
@@ -543,8 +551,8 @@ def rebuild(storage: Storage, dtype, sizes, strides, offset, requires_grad: bool
         t = fake_tensor(sizes, strides, dtype, storage.device, storage=storage, offset=offset)
         t.__class__ = cls
     else:
-        t = Tensor._over(storage, dtype, sizes, strides, offset, cls)
-    t._requires_grad = requires_grad
+        t = Tensor._fl_over(storage, dtype, sizes, strides, offset, cls)
+    t._fl_requires_grad = requires_grad
     if attributes:
         t.__dict__.update(attributes)
     return t
@@ -560,11 +568,11 @@ def rebuild_meta(sizes, strides, dtype, requires_grad: bool, attributes: dict, c
 def _reduce(self, protocol=2):
     """Values and what a leaf has; a result comes back as a leaf."""
     rest = (self.requires_grad, dict(self.__dict__), type(self))
-    if self._device.type == "meta":
-        return rebuild_meta, (tuple(self._sizes), tuple(self._strides), self._dtype, *rest)
+    if self._fl_device.type == "meta":
+        return rebuild_meta, (tuple(self._fl_sizes), tuple(self._fl_strides), self._fl_dtype, *rest)
     self._values("pickling")
-    storage = self._ensure_storage()
-    return rebuild, (storage, self._dtype, self._sizes, self._strides, self.storage_offset(), *rest)
+    storage = self._fl_ensure_storage()
+    return rebuild, (storage, self._fl_dtype, self._fl_sizes, self._fl_strides, self.storage_offset(), *rest)
 
 
 def _deepcopy(self, memo):
@@ -575,14 +583,14 @@ def _deepcopy(self, memo):
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
             "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage."
         )
-    storage = copied(self._ensure_storage(), memo)
-    if self._array is None:
-        sizes, strides, offset = self._geometry
-        new = fake_tensor(sizes, strides, self._dtype, self._device, storage=storage, offset=offset)
+    storage = copied(self._fl_ensure_storage(), memo)
+    if self._fl_array is None:
+        sizes, strides, offset = self._fl_geometry
+        new = fake_tensor(sizes, strides, self._fl_dtype, self._fl_device, storage=storage, offset=offset)
         new.__class__ = type(self)
     else:
-        new = Tensor._over(storage, self._dtype, self._sizes, self._strides, self.storage_offset(), type(self))
-    new._requires_grad = self._requires_grad
+        new = Tensor._fl_over(storage, self._fl_dtype, self._fl_sizes, self._fl_strides, self.storage_offset(), type(self))
+    new._fl_requires_grad = self._fl_requires_grad
     memo[id(self)] = new
     if self.__dict__:
         new.__dict__.update(copy.deepcopy(self.__dict__, memo))
@@ -593,9 +601,9 @@ def _deepcopy(self, memo):
 
 def _copy(self):
     """A shallow copy: the same bytes."""
-    new = self._alias()
+    new = self._fl_alias()
     new.__class__ = type(self)
-    new._requires_grad = self._requires_grad
+    new._fl_requires_grad = self._fl_requires_grad
     new.__dict__.update(self.__dict__)
     return new
 

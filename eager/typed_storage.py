@@ -189,7 +189,7 @@ def is_storage(obj) -> bool:
 
 def storage(self) -> TypedStorage:
     """The tensor's storage as elements of its type."""
-    return TypedStorage(wrap_storage=self._ensure_storage(), dtype=self._dtype)
+    return TypedStorage(wrap_storage=self._fl_ensure_storage(), dtype=self._fl_dtype)
 
 
 install_methods({"storage": storage, "_typed_storage": storage})

@@ -50,13 +50,13 @@ def unalias_results(values: Sequence, inputs: Sequence) -> list:
     """Results that are inputs, or lie in memory of their own, as kernels make them: eager's views, and what rested on a copy
     that the passes took out, share it. None is a view of a temporary: made without recording, it would refuse writes."""
     given = {id(x) for x in inputs}
-    taken = {id(x._ensure_storage()) for x in inputs if isinstance(x, Tensor)}
+    taken = {id(x._fl_ensure_storage()) for x in inputs if isinstance(x, Tensor)}
     found = []
     for x in values:
         if isinstance(x, Tensor) and id(x) not in given:
-            shared = id(x._ensure_storage()) in taken
-            x = restride(x, tuple(x.stride())) if shared else x if x._view is None else x._alias()
-            taken.add(id(x._ensure_storage()))
+            shared = id(x._fl_ensure_storage()) in taken
+            x = restride(x, tuple(x.stride())) if shared else x if x._fl_view is None else x._fl_alias()
+            taken.add(id(x._fl_ensure_storage()))
         found.append(x)
     return found
 
@@ -80,7 +80,7 @@ def interpret_loops(program: Program, facts: Facts | None = None) -> Executable:
 
 def as_tensor(value: Any) -> Any:
     """What the loop interpreter gives, as a Tensor."""
-    return Tensor._from_array(value, dtypes.from_numpy(value.dtype)) if isinstance(value, np.ndarray) else value
+    return Tensor._fl_from_array(value, dtypes.from_numpy(value.dtype)) if isinstance(value, np.ndarray) else value
 
 
 # -- generated code

@@ -459,7 +459,7 @@ def guards_without_gradient():
 
 @fault("capture", "two leaves are given one gradient", "tests/capture/test_backward.py::test_captured_whole")
 def gradients_shared():
-    rewrite("capture.variables.backward:unshared_gradient", "kept or id(grad._storage) in seen", "kept")
+    rewrite("capture.variables.backward:unshared_gradient", "kept or id(grad._fl_storage) in seen", "kept")
 
 
 @fault("guard", "sizes of tensors are not guarded", "tests/capture/test_dynamic.py")
@@ -468,7 +468,7 @@ def guards_without_sizes():
         "capture.guards.guard_builder:tensor_payload",
         lambda payload: (
             lambda facts: (
-                payload(facts) | {"sizes": (None,) * len(facts.fake._sizes), "strides": (None,) * len(facts.fake._sizes)}
+                payload(facts) | {"sizes": (None,) * len(facts.fake._fl_sizes), "strides": (None,) * len(facts.fake._fl_sizes)}
             )
         ),
     )
@@ -478,7 +478,7 @@ def guards_without_sizes():
 def guards_without_strides():
     replace(
         "capture.guards.guard_builder:tensor_payload",
-        lambda payload: lambda facts: payload(facts) | {"strides": (None,) * len(facts.fake._sizes)},
+        lambda payload: lambda facts: payload(facts) | {"strides": (None,) * len(facts.fake._fl_sizes)},
     )
 
 
@@ -1189,8 +1189,8 @@ def index_without_dims_broadcast():
 def leaf_that_is_a_view_written():
     rewrite(
         "eager.dispatch:check_leaf",
-        "if parent._grad_fn is None and parent._requires_grad:",
-        "if parent._view is None and parent._grad_fn is None and parent._requires_grad:",
+        "if parent._grad_fn is None and parent._fl_requires_grad:",
+        "if parent._fl_view is None and parent._grad_fn is None and parent._fl_requires_grad:",
     )
 
 

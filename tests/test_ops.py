@@ -53,7 +53,7 @@ def assert_same(a, b, what, rtol=2e-5):
     assert a.dtype is b.dtype, f"{what}: {a.dtype} and {b.dtype}"
     assert tuple(a.shape) == tuple(b.shape), f"{what}: {list(a.shape)} and {list(b.shape)}"
     wide = np.complex128 if a.dtype.is_complex else np.float64
-    x, y = (t._array.astype(wide) if t.dtype.category else t._array for t in (a, b))
+    x, y = (t._fl_array.astype(wide) if t.dtype.category else t._fl_array for t in (a, b))
     rtol = 1e-2 if a.dtype.is_floating_point and a.dtype.itemsize < 4 else rtol
     np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol, err_msg=what)
 
@@ -312,7 +312,7 @@ def test_values_are_numpy_s(name, make):
     op = OPS[name]
 
     def wide(t):
-        return t._array.astype(np.float64) if t.dtype.is_floating_point else t._array
+        return t._fl_array.astype(np.float64) if t.dtype.is_floating_point else t._fl_array
 
     for args in samples(name, make):
         if op.draws is not None and op.draws(*args):
@@ -325,7 +325,7 @@ def test_values_are_numpy_s(name, make):
         tolerance = 1e-2 if got.dtype.is_floating_point and got.dtype.itemsize < 4 else 2e-5
         assert tuple(got.shape) == want.shape, f"{name}{described(args)}"
         np.testing.assert_allclose(
-            got._array.astype(np.float64), want.astype(np.float64), tolerance, tolerance, err_msg=f"{name}{described(args)}"
+            got._fl_array.astype(np.float64), want.astype(np.float64), tolerance, tolerance, err_msg=f"{name}{described(args)}"
         )
 
 
@@ -346,7 +346,7 @@ def in_double(op, args):
     """(arguments with floating tensors in float64, the tensors that take part in the test)."""
 
     def one(t):
-        return Tensor._from_array(t._array.astype(np.float64), dtypes.float64) if t.dtype.is_floating_point else t
+        return Tensor._fl_from_array(t._fl_array.astype(np.float64), dtypes.float64) if t.dtype.is_floating_point else t
 
     args = mapped(args, one)
     parts = [a for p, a in zip(op.params, args) if (op.name, p.name) not in CONSTANT]
@@ -363,7 +363,7 @@ def total(op, args, weights):
     ]
     if not weights:
         weights.extend(
-            Tensor._from_array(np.random.default_rng(k).standard_normal(t._array.shape), dtypes.float64)
+            Tensor._fl_from_array(np.random.default_rng(k).standard_normal(t._fl_array.shape), dtypes.float64)
             for k, t in enumerate(chosen)
         )
     out = None
@@ -378,15 +378,15 @@ def slope(function, leaves, directions):
     ends = []
     for sign in (EPS, -EPS):
         for x, d in zip(leaves, directions):
-            x._array += sign * d
-        ends.append(float(function()._array))
+            x._fl_array += sign * d
+        ends.append(float(function()._fl_array))
         for x, d in zip(leaves, directions):
-            x._array -= sign * d
+            x._fl_array -= sign * d
     return (ends[0] - ends[1]) / (2 * EPS)
 
 
 def along(grads, directions):
-    return float(np.sum([np.sum(g._array * d) for g, d in zip(grads, directions) if g is not None]))
+    return float(np.sum([np.sum(g._fl_array * d) for g, d in zip(grads, directions) if g is not None]))
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if differentiable(OPS[n])])
@@ -396,14 +396,14 @@ def test_gradients(name, make):
     tested = 0
     for args in samples(name, make):
         args, leaves = in_double(op, args)
-        leaves = [x for x in leaves if x._array.size and np.isfinite(x._array).all()]
+        leaves = [x for x in leaves if x._fl_array.size and np.isfinite(x._fl_array).all()]
         for x in leaves:
             x.requires_grad_()
         weights = []
         out = total(op, args, weights)
-        if out is None or not out.requires_grad or not np.isfinite(out._array):
+        if out is None or not out.requires_grad or not np.isfinite(out._fl_array):
             continue  # halves and infinities have no differences to compare with
-        directions = [rng.standard_normal(x._array.shape) for x in leaves]
+        directions = [rng.standard_normal(x._fl_array.shape) for x in leaves]
         grads = grad(out, leaves, create_graph=True, allow_unused=True)
         for x, g in zip(leaves, grads):
             assert g is None or tuple(g.shape) == tuple(x.shape), f"{name}{described(args)}: gradient of shape {list(g.shape)}"
@@ -429,14 +429,14 @@ def check_second(name, op, args, weights, leaves, grads, directions):
     if name in ONCE or not any(g is not None and g.requires_grad for g in grads):
         return
     rng = np.random.default_rng(4)
-    fixed = [Tensor._from_array(d, dtypes.float64) for d in directions]
+    fixed = [Tensor._fl_from_array(d, dtypes.float64) for d in directions]
 
     def inner():
         found = grad(total(op, args, weights), leaves, create_graph=True, allow_unused=True)
         parts = [(g * d).sum() for g, d in zip(found, fixed) if g is not None]
         return sum(parts[1:], parts[0])
 
-    others = [rng.standard_normal(x._array.shape) for x in leaves]
+    others = [rng.standard_normal(x._fl_array.shape) for x in leaves]
     second = grad(inner(), leaves, allow_unused=True)
     numeric = slope(inner, leaves, others)
     assert along(second, others) == pytest.approx(numeric, rel=1e-3, abs=1e-5), f"{name}{described(args)} (second order)"
@@ -536,7 +536,7 @@ def test_ctc_loss_is_differentiable_once(make):
 def test_gradients_of_transforms(name, to_real, size):
     """Of the real and the imaginary parts of what goes in, against differences."""
     rng = np.random.default_rng(size)
-    parts = [Tensor._from_array(rng.standard_normal((2, size)), dtypes.float64) for _ in range(1 if name == "rfft" else 2)]
+    parts = [Tensor._fl_from_array(rng.standard_normal((2, size)), dtypes.float64) for _ in range(1 if name == "rfft" else 2)]
     weights = None
 
     def value():
@@ -544,7 +544,7 @@ def test_gradients_of_transforms(name, to_real, size):
         out = getattr(flambeau.fft, name)(parts[0] if len(parts) == 1 else flambeau.complex(*parts), norm="ortho")
         out = out if to_real else flambeau.view_as_real(out)
         if weights is None:
-            weights = Tensor._from_array(rng.standard_normal(tuple(out.shape)), dtypes.float64)
+            weights = Tensor._fl_from_array(rng.standard_normal(tuple(out.shape)), dtypes.float64)
         return (out * out * weights).sum()
 
     for x in parts:

@@ -212,11 +212,11 @@ class Program:
 
 
 def copy_of(t):
-    array = t._array
+    array = t._fl_array
     order = np.argsort([-s for s in array.strides], kind="stable")
     dense = array.size and all(s > 0 for s, n in zip(array.strides, array.shape) if n > 1)
     made = array.transpose(order).copy().transpose(np.argsort(order)) if dense else array.copy()
-    return Tensor._from_array(made, t.dtype)
+    return Tensor._fl_from_array(made, t.dtype)
 
 
 def run(call, tensors, gradients):
@@ -245,7 +245,7 @@ def near(a, b, what, strided=True):
     assert tuple(a.shape) == tuple(b.shape), f"{what}: {list(a.shape)} and {list(b.shape)}"
     strides = [[s for s, n in zip(t.stride(), t.shape) if n > 1] for t in (a, b)]
     assert not strided or strides[0] == strides[1], f"{what}: strides"
-    x, y = (t.detach()._array.astype(np.complex128 if t.dtype.is_complex else np.float64) for t in (a, b))
+    x, y = (t.detach()._fl_array.astype(np.complex128 if t.dtype.is_complex else np.float64) for t in (a, b))
     tolerance = 2e-2 if a.dtype.is_floating_point and a.dtype.itemsize < 4 else 1e-9 if a.dtype is flambeau.float64 else 3e-5
     np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance, err_msg=what)
 

@@ -150,7 +150,7 @@ class Codegen:
         self.load_output(read.value)  # the number itself, or the rows that it counts
         if isinstance(read.value, Tensor):
             self.emit.load_attr("shape")
-            sizes = enumerate(read.value._sizes)
+            sizes = enumerate(read.value._fl_sizes)
             self.emit.load_const(next(d for d, n in sizes if isinstance(n, SymInt) and name in free_names(n)))
             self.emit.binary_subscr()
 

@@ -331,7 +331,7 @@ def is_gradient(variable: Variable, value: Variable) -> bool:
         return False
     value = value.resolved()
     if isinstance(value, TensorVariable):
-        return value.fake._sizes == variable.fake._sizes and value.fake._dtype is variable.fake._dtype
+        return value.fake._fl_sizes == variable.fake._fl_sizes and value.fake._fl_dtype is variable.fake._fl_dtype
     return value.is_constant() and value.plain() is None
 
 

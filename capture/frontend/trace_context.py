@@ -186,9 +186,9 @@ class TraceContext(Texts):
                 raise unsupported("call", "making a Parameter inside a compiled function")
             if overrides.takes_part(type(value)):
                 raise unsupported("value", f"a {type(value).__name__} is made, whose class has a say in every operation")
-            fake = value if value._fake else self.tracer.constant_copy(value)
+            fake = value if value._fl_fake else self.tracer.constant_copy(value)
             node = self.tracer.node_of(fake)
-            if node.op == "call_function" and fake._requires_grad and fake._grad_fn is None:
+            if node.op == "call_function" and fake._fl_requires_grad and fake._grad_fn is None:
                 if not self.assumptions.leaves_unseen:
                     raise unsupported("metadata", "a new tensor that requires grad is made")
                 self.tracer.owned[id(fake)] = fake
@@ -245,8 +245,8 @@ def lie_apart(a: Variable, b: Variable) -> bool:
     return (
         isinstance(a, TensorVariable)
         and isinstance(b, TensorVariable)
-        and a.fake._storage is not b.fake._storage
-        and bool(a.real._storage.nbytes() and b.real._storage.nbytes())
+        and a.fake._fl_storage is not b.fake._fl_storage
+        and bool(a.real._fl_storage.nbytes() and b.real._fl_storage.nbytes())
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from ...eager import autograd
+from ...eager.class_homes import real_module
 from ...eager.errors import DataDependent
 from ...runtime.errors import FlambeauError
 from ..breaks import UserRaise, unsupported
@@ -135,7 +136,7 @@ class TraceState:
 
     def runs_for_real(self, fn: Any) -> bool:
         """Library functions that are run on fakes instead of being inlined."""
-        module = getattr(fn, "__module__", None) or ""
+        module = real_module(fn)
         return module.startswith(EAGER) and not module.startswith((*INLINED, AUTOGRAD))
 
     def exception(self, error: Exception) -> ExceptionVariable:

@@ -48,6 +48,6 @@ class BackwardRule:
     def __repr__(self) -> str:
         text = hashlib.sha1(self.graph.print_python().encode())
         for constant in self.graph.constants.values():
-            if isinstance(constant, Tensor) and not constant._fake:
+            if isinstance(constant, Tensor) and not constant._fl_fake:
                 text.update(constant.detach().contiguous().numpy().tobytes())
         return f"<backward of {self.name}, {text.hexdigest()[:16]}>"

@@ -38,9 +38,9 @@ def fake_rows(new: Callable, x: Tensor) -> Tensor:
 def fake_sets(new: Callable, x: Tensor, inverse: bool, counts: bool, dim: int | None) -> Any:
     """What unique() gives: the values, where each element is among them, how often each occurs."""
     size = new("unbacked")
-    shape = (size,) if dim is None else (*x._sizes[:dim], size, *x._sizes[dim + 1 :])
+    shape = (size,) if dim is None else (*x._fl_sizes[:dim], size, *x._fl_sizes[dim + 1 :])
     found = [fake_tensor(shape, None, x.dtype, x.device)]
-    found += [fake_tensor(x._sizes if dim is None else (x._sizes[dim],), None, dtypes.int64, x.device)] * inverse
+    found += [fake_tensor(x._fl_sizes if dim is None else (x._fl_sizes[dim],), None, dtypes.int64, x.device)] * inverse
     found += [fake_tensor((size,), None, dtypes.int64, x.device)] * counts
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -248,8 +248,8 @@ def missing_symbols(graph: Graph, nodes: tuple | None = None) -> set[str]:
 def free_names(value: Any) -> frozenset:
     """Names of the symbols in a number or in the geometry of a tensor."""
     if isinstance(value, Tensor):
-        offset = value._geometry[2] if value._fake and value._geometry else 0  # a constant has bytes, and numbers
-        return frozenset().union(*map(free_names, (*value._sizes, *value._strides, offset)))
+        offset = value._fl_geometry[2] if value._fl_fake and value._fl_geometry else 0  # a constant has bytes, and numbers
+        return frozenset().union(*map(free_names, (*value._fl_sizes, *value._fl_strides, offset)))
     return (
         value.expr.free_names()
         if isinstance(value, SymInt)

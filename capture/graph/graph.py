@@ -709,13 +709,13 @@ class Interpreter:
             with marks(node.grad, draw):
                 value = node.target(*args)
         if node.is_op and node.target.kind is Kind.VIEW and is_no_view(node.value):
-            value._view = fresh_view()
+            value._fl_view = fresh_view()
         return value
 
 
 def is_no_view(value: Any) -> bool:
     """Whether a view op gave a tensor like any other: a view of a copy that nobody else has (`reshape`)."""
-    return isinstance(value, Tensor) and (value._view is None or value._view is INFERENCE)
+    return isinstance(value, Tensor) and (value._fl_view is None or value._fl_view is INFERENCE)
 
 
 def _last_uses(graph: Graph) -> dict[Node, list[Node]]:

@@ -104,7 +104,7 @@ class GraphTracer(dispatch.Mode):
     def bind(self, out: Any, node: Node) -> None:
         if isinstance(out, Tensor):
             self.nodes.setdefault(id(out), (out, node))
-            for n in out._sizes if self.unbacked else ():
+            for n in out._fl_sizes if self.unbacked else ():
                 if isinstance(n, SymInt) and n.hint is None:
                     self.env.assume_size(n)
         elif isinstance(out, (tuple, list)):
@@ -121,7 +121,7 @@ class GraphTracer(dispatch.Mode):
         if found is None:
             if self.lifted is not None and id(tensor) in self.root_nodes:
                 return self.lift(tensor)
-            if tensor._fake:
+            if tensor._fl_fake:
                 raise unsupported("metadata", "a tensor that no traced operation made (set_, .data or a geometry change)")
             if self.lifted is not None:  # numbers that a backward was written with: what the call saves
                 self.root_nodes[id(tensor)] = tensor, self.root.get_attr("constant", tensor)
@@ -159,7 +159,7 @@ class GraphTracer(dispatch.Mode):
         self.node_of(tensor)
         with self, dispatch.setting(grad=dispatch.state.grad and tensor._grad_fn is not None):
             made = OPS["clone"](tensor)
-        made._requires_grad = tensor._requires_grad
+        made._fl_requires_grad = tensor._fl_requires_grad
         return made
 
     # -- reads of data ---------------------------------------------------------------------------------------------
@@ -191,9 +191,9 @@ class GraphTracer(dispatch.Mode):
 
     def note_writes(self, op: Any, args: tuple) -> None:
         """Whether something that the caller can see was written."""
-        targets = {id(args[op.names[name]]._storage) for name in op.mutates}
+        targets = {id(args[op.names[name]]._fl_storage) for name in op.mutates}
         given = [t for t, node in self.nodes.values() if node.op == "placeholder"] if self.lifted is not None else []
-        if any(id(t._storage) in targets for t in given):
+        if any(id(t._fl_storage) in targets for t in given):
             raise unsupported("backward", "a backward of a custom function writes what it was given")
         if any(id(storage) in targets for storage in self.silent):
             raise self.seen_alias("a tensor is written whose .data the program has")
@@ -210,10 +210,10 @@ class GraphTracer(dispatch.Mode):
         needs = any(t.requires_grad for t in tensors_of(args))
         for name in op.mutates:
             target = shown = args[op.names[name]]
-            while target._view is not None and target._view.parent is not None:
-                target = target._view.parent
+            while target._fl_view is not None and target._fl_view.parent is not None:
+                target = target._fl_view.parent
             found = next((row for row in self.inputs if row[0].value is target), None)
-            if found is None or not isinstance(real := found[2], Tensor) or real._fake:
+            if found is None or not isinstance(real := found[2], Tensor) or real._fl_fake:
                 continue
             if real.requires_grad != target.requires_grad:
                 continue
@@ -227,11 +227,11 @@ class GraphTracer(dispatch.Mode):
 
     def input(self, value: Tensor, source: Source, dims: set) -> Tensor | None:
         """A fake for a real tensor; `dims`: the dimensions whose sizes are symbols."""
-        if value._fake and not on_gpu(value):
+        if value._fl_fake and not on_gpu(value):
             return None
         sizes, strides = self.geometry(value, source, dims)
         offset = value.storage_offset()
-        fake = fake_tensor(sizes, strides, value.dtype, value.device, value._requires_grad, self.storage(value), offset)
+        fake = fake_tensor(sizes, strides, value.dtype, value.device, value._fl_requires_grad, self.storage(value), offset)
         if value._grad_fn is not None:
             fake = self.with_history(fake)
         node = self.root.placeholder(source.name(), fake, source.name())
@@ -241,10 +241,10 @@ class GraphTracer(dispatch.Mode):
 
     def with_history(self, fake: Tensor) -> Tensor:
         """The fake of a tensor that is not a leaf: it has a grad_fn that nobody runs."""
-        fake._requires_grad = True
+        fake._fl_requires_grad = True
         with dispatch.setting(modes=(), grad=True):
             made = OPS["clone"](fake)
-        made._storage, made._geometry = fake._storage, fake._geometry
+        made._fl_storage, made._fl_geometry = fake._fl_storage, fake._fl_geometry
         return made
 
     def geometry(self, value: Tensor, source: Source, dims: set) -> tuple:
@@ -304,7 +304,7 @@ class GraphTracer(dispatch.Mode):
 
     def storage(self, value: Tensor) -> Storage:
         """One fake storage per real one, so that aliasing inputs alias as fakes."""
-        real = value._ensure_storage()
+        real = value._fl_ensure_storage()
         if id(real) not in self.storages:
             self.refuse_overlap(real)
             self.storages[id(real)] = real, Storage(None, device=value.device)
@@ -345,9 +345,9 @@ class GraphTracer(dispatch.Mode):
     def finish(self, outputs: list) -> list[tuple[Node, Source, Any]]:
         """Set the output and drop inputs that nothing needs; returns the inputs that are left."""
         silent = {id(storage) for storage in self.silent}
-        if any(isinstance(v, Tensor) and id(v._storage) in silent and self.node_of(v).op != "placeholder" for v in outputs):
+        if any(isinstance(v, Tensor) and id(v._fl_storage) in silent and self.node_of(v).op != "placeholder" for v in outputs):
             raise self.seen_alias("a tensor leaves the graph that may be the .data of another")
-        if any(isinstance(v, Tensor) and id(v._storage) in self.copied for v in outputs):
+        if any(isinstance(v, Tensor) and id(v._fl_storage) in self.copied for v in outputs):
             raise self.seen_alias("a result shares memory with an argument of a custom function")
         reads = {id(node.value): node for node in self.unbacked.values()}
         self.graph.set_output(tuple(reads[id(v)] if id(v) in reads else self.argument(v) for v in outputs))
@@ -361,7 +361,7 @@ class GraphTracer(dispatch.Mode):
 
     @staticmethod
     def is_static(value: Any) -> bool:
-        return isinstance(value, Tensor) and all(type(n) is int for n in (*value._sizes, *value._strides))
+        return isinstance(value, Tensor) and all(type(n) is int for n in (*value._fl_sizes, *value._fl_strides))
 
 
 def dense_order(value: Tensor) -> list[int] | None:

@@ -41,12 +41,13 @@ class History:
         self.conversions, self.states, self.own = 0, {}, set()
 
     def changes(self, name: str, state: Any, grows: bool) -> bool:
-        """Whether code was made for another state of this place; for smaller ones only, where it grows."""
+        """Whether code was made for another state of this place; for smaller ones only, where it grows. (A place that held a
+        text may hold a tuple now, whose state is its length.)"""
         seen = self.states.setdefault(name, [])
         earlier = [other for other in seen if other != state]
         if len(earlier) == len(seen) < MOST:
             seen.append(state)
-        return bool(earlier) and not (grows and any(other > state for other in earlier))
+        return bool(earlier) and not (grows and any(type(other) is type(state) and other > state for other in earlier))
 
 
 @data

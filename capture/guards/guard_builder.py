@@ -63,7 +63,7 @@ def add_classes(tree: Any, tx: Any) -> None:
 
 def tensor_payload(facts: TensorFacts) -> dict:
     real, fake = facts.real, facts.fake
-    far = dict(memory=type(real._storage), offset=real.storage_offset()) if on_gpu(real) else {}
+    far = dict(memory=type(real._fl_storage), offset=real.storage_offset()) if on_gpu(real) else {}
     return dict(
         **far,
         type=type(real),
@@ -73,8 +73,8 @@ def tensor_payload(facts: TensorFacts) -> dict:
         leaf=real._grad_fn is None if real.requires_grad else None,
         no_hooks=facts.no_hooks,
         no_gradient=facts.no_gradient,
-        sizes=tuple(n if type(n) is int else None for n in fake._sizes),
-        strides=tuple(n if type(n) is int else None for n in fake._strides),
+        sizes=tuple(n if type(n) is int else None for n in fake._fl_sizes),
+        strides=tuple(n if type(n) is int else None for n in fake._fl_strides),
     )
 
 
@@ -131,9 +131,9 @@ def add_refusals(tree: Any, tx: Any) -> None:
 def symbolic_strides(tx: Any) -> Iterator[Any]:
     """The strides to check; that of a dimension of one element, or of no element at all, means nothing."""
     for node, source, _ in tx.tracer.all_inputs:
-        sizes = getattr(node.value, "_sizes", ())
+        sizes = getattr(node.value, "_fl_sizes", ())
         empty = any(type(n) is int and n == 0 for n in sizes)
-        for dim, stride in enumerate(getattr(node.value, "_strides", ())):
+        for dim, stride in enumerate(getattr(node.value, "_fl_strides", ())):
             if type(stride) is not int and not empty and not (type(sizes[dim]) is int and sizes[dim] == 1):
                 yield Relation("==", E.var(f"{node.name}_stride{dim}"), E.lift(stride.expr)), source, dim
 
@@ -142,9 +142,9 @@ def add_aliases(tree: Any, tx: Any) -> None:
     """Which tensors share bytes, and how far from the start of their storage they begin: one group per storage."""
     groups: dict[int, int] = {}
     rows = [
-        (node_of(tree.root, source), groups.setdefault(id(value._storage), len(groups)), distance(value))
+        (node_of(tree.root, source), groups.setdefault(id(value._fl_storage), len(groups)), distance(value))
         for node, source, value in tx.tracer.all_inputs
-        if hasattr(value, "_storage") and not on_gpu(value)
+        if hasattr(value, "_fl_storage") and not on_gpu(value)
     ]
     if len(rows) > 1:
         tree.alias(rows)
@@ -154,7 +154,7 @@ def add_aliases(tree: Any, tx: Any) -> None:
 def add_gpu_aliases(tree: Any, tx: Any) -> None:
     """Of tensors on GPUs: which have one storage (their offsets are guarded with their sizes), and that others have not."""
     storages = [
-        (node_of(tree.root, source).child("attr", "_storage"), value._storage)
+        (node_of(tree.root, source).child("attr", "_fl_storage"), value._fl_storage)
         for node, source, value in tx.tracer.all_inputs
         if on_gpu(value)
     ]
@@ -170,7 +170,7 @@ def add_gpu_aliases(tree: Any, tx: Any) -> None:
 
 
 def distance(value: Any) -> int:
-    return address(value._array) - address(value._storage.bytes)
+    return address(value._fl_array) - address(value._fl_storage.bytes)
 
 
 def tree_text(tx: Any) -> str:

@@ -34,7 +34,7 @@ def _apply(tx: Any, cls: Variable, /, *given: Variable, **kwargs: Variable) -> V
     needs = [isinstance(a, TensorVariable) and bool(a.fake.requires_grad) for a in given]
     recorded = tx.grad_mode() and any(needs)
     ctx = tx.call(tx.wrap_type(library.FunctionCtx), [TupleVariable(map(tx.constant, needs))], {})
-    known = {id(t._storage) for t, _ in tx.tracer.nodes.values()}
+    known = {id(t._fl_storage) for t, _ in tx.tracer.nodes.values()}
     out = unrecorded(tx, lambda: forward(tx, cls, ctx, given, kwargs))
     if field(tx, ctx, "dirty_tensors"):
         raise unsupported("backward", f"{cls} marks an argument as dirty")
@@ -85,7 +85,7 @@ def connect_results(
     """The results behind a node whose gradient is the traced backward."""
     # an argument that is a result has a history, which is none of the result's
     results = tuple(unalias_argument(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake for k in chosen)
-    shared = [k for k in chosen if id(outs[k].fake._storage) in known]
+    shared = [k for k in chosen if id(outs[k].fake._fl_storage) in known]
     if shared and not tx.assumptions.aliases_unseen:
         raise unsupported("hidden alias", f"a result of {cls} shares memory with its argument")
     if len(chosen) > MOST:
@@ -96,14 +96,16 @@ def connect_results(
     shared += [k for k in chosen if k not in shared and in_common(outs, k)]
     for k, new in zip(chosen, made if isinstance(made, tuple) else (made,)):
         if k in shared:  # a copy does, unless one of them is written or seen outside
-            tx.tracer.copied.update((id(s), s) for s in (outs[k].fake._storage, new._storage))
+            tx.tracer.copied.update((id(s), s) for s in (outs[k].fake._fl_storage, new._fl_storage))
         outs[k] = tx.fresh(new)
     return TupleVariable(outs) if several else outs[0]
 
 
 def in_common(outs: list, k: int) -> bool:
     """Whether a result shares memory with another one."""
-    return any(isinstance(o, TensorVariable) and o.fake._storage is outs[k].fake._storage for o in (*outs[:k], *outs[k + 1 :]))
+    return any(
+        isinstance(o, TensorVariable) and o.fake._fl_storage is outs[k].fake._fl_storage for o in (*outs[:k], *outs[k + 1 :])
+    )
 
 
 def traced_backward(tx: Any, cls: Variable, ctx: Variable, given: tuple, outs: list, chosen: list) -> tuple:
@@ -142,7 +144,7 @@ def gradient(tx: Any, out: Variable, chosen: bool, materialize: bool) -> Variabl
         return tx.constant(None)
     t = out.fake
     if chosen:
-        return tx.fresh(tx.tracer.placeholder("grad", fake_tensor(t._sizes, None, t.dtype, t.device)))
+        return tx.fresh(tx.tracer.placeholder("grad", fake_tensor(t._fl_sizes, None, t.dtype, t.device)))
     return tx.fresh(tx.run(lambda: t.new_zeros(tuple(t.shape))))
 
 

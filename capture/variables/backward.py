@@ -84,7 +84,7 @@ def accumulate_all(tx: Any, tensors: Any, gradients: Any, retain_graph: Any, cre
         raise unsupported("backward", "backward() into tensors that are no leaves")
     leaves = check(tx, outputs)
     wanted = leaves if inputs is None else list({id(t): t for t in inputs}.values())
-    seen = {id(v.fake._storage) for v in tx.tracer.variables.values()}
+    seen = {id(v.fake._fl_storage) for v in tx.tracer.variables.values()}
     found = tx.run(engine, outputs, fakes(tx, gradients) or (None,) * len(outputs), wanted, retain, create)
     for leaf, grad in zip(wanted, found):
         if grad is not None:
@@ -142,14 +142,14 @@ def refuse_unknown(tx: Any, leaf: Tensor) -> None:
         raise unsupported("backward", "backward() leads to what was recorded outside of the frame")
     if hooked(variable.real):
         raise unsupported("backward", f"{variable} has hooks")
-    if getattr(variable.real, "_hooks", None) is None:
+    if getattr(variable.real, "_fl_hooks", None) is None:
         variable.facts.no_hooks = True
     else:  # there were some: the object that held them stays
         tx.guard(variable.source, "predicate", unhooked)
 
 
 def hooked(leaf: Tensor) -> bool:
-    hooks = getattr(leaf, "_hooks", None)
+    hooks = getattr(leaf, "_fl_hooks", None)
     return hooks is not None and bool(hooks.tensor or hooks.retain or hooks.pre or hooks.accumulated or hooks.post)
 
 
@@ -169,7 +169,7 @@ def accumulate(tx: Any, leaf: Tensor, grad: Tensor, seen: set, retain: bool, cre
     else:
         made = tx.run(unshared_gradient, grad, leaf, seen, retain or create, create)
     if not isinstance(have, TensorVariable) or made is not have.fake:
-        seen.add(id(made._storage))
+        seen.add(id(made._fl_storage))
         tx.effects.store_attr(variable, "grad", tx.fresh(made))
 
 
@@ -181,9 +181,9 @@ def added(have: Tensor, grad: Tensor, create: bool) -> Tensor:
 def unshared_gradient(grad: Tensor, leaf: Tensor, seen: set, kept: bool, create: bool) -> Tensor:
     """In the leaf's memory order; a copy where somebody else may see the memory."""
     with recording(create):
-        if grad._strides != leaf._strides:
+        if grad._fl_strides != leaf._fl_strides:
             grad = laid_out(grad, leaf)
-        return OPS["clone"](grad) if kept or id(grad._storage) in seen else grad
+        return OPS["clone"](grad) if kept or id(grad._fl_storage) in seen else grad
 
 
 # -- what leaves the trace ---------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class FreedGraph:
         shown = [results[k] for k in self.numbers]
         node = FreedNode([inputs[k] for k in self.leaves], shown)
         for k, t in enumerate(shown):
-            t._grad_fn, t._output_nr, t._requires_grad = node, k, False
+            t._grad_fn, t._fl_output_nr, t._fl_requires_grad = node, k, False
         return results
 
 

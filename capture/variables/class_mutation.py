@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
+from ...eager.class_homes import real_module
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
 from ..guards.class_lookups import IMMUTABLE_TYPE
@@ -70,7 +71,7 @@ def may_change(tx: Any, cls: type, lookup: Callable) -> bool:
     return not (
         cls.__flags__ & IMMUTABLE_TYPE
         or issubclass(cls, BUILTIN_LAYOUTS)
-        or tx.is_trusted(cls.__module__)
+        or tx.is_trusted(real_module(cls))
         or lookup(type(cls), "__setattr__")[0] is not type
     )
 

@@ -14,6 +14,7 @@ import types
 from typing import Any
 from collections.abc import Callable
 
+from ...eager.class_homes import real_module
 from ...eager.sizes import SymBool, SymFloat, SymInt
 from ..breaks import unsupported
 from ..shapes.symbolic_shapes import FloatComparison
@@ -68,7 +69,7 @@ class PlainVariable(Variable):
         if name.startswith("__") or name in getattr(self.value, "__dict__", ()) or not cls.__flags__ & HEAP_TYPE:
             return None
         found = tx.class_attribute(cls, name)
-        if found is None or not found[0].__flags__ & HEAP_TYPE or tx.is_trusted(found[0].__module__):
+        if found is None or not found[0].__flags__ & HEAP_TYPE or tx.is_trusted(real_module(found[0])):
             return None
         if isinstance(found[1], TRACED):
             return found
@@ -80,7 +81,7 @@ class PlainVariable(Variable):
         """What the program's own class has under this name, if the object has nothing there (which is guarded) and it binds
         to nothing."""
         cls = type(self.value)
-        if name.startswith("__") or not cls.__flags__ & HEAP_TYPE or tx.is_trusted(cls.__module__):
+        if name.startswith("__") or not cls.__flags__ & HEAP_TYPE or tx.is_trusted(real_module(cls)):
             return None
         tx.guard(self.source, "no_dict_attr", name)
         found = tx.class_attribute(cls, name)

@@ -93,8 +93,8 @@ def deep_copied(tx: Any, value: Any, memo: Any) -> Variable:
 def copied_tensor(tx: Any, value: Any, memo: Any) -> Any:
     """A tensor with the memory all to itself. Python copies the whole memory of a part, and one memory for all that share it."""
     fake, real = value.fake, value.real
-    alone = not any(isinstance(other, TensorVariable) and other.fake._storage is fake._storage for other in memo)
-    whole = fake.is_contiguous() and (tx.run(is_all, fake) if real is None else real.nbytes == real._storage.nbytes())
+    alone = not any(isinstance(other, TensorVariable) and other.fake._fl_storage is fake._fl_storage for other in memo)
+    whole = fake.is_contiguous() and (tx.run(is_all, fake) if real is None else real.nbytes == real._fl_storage.nbytes())
     if (
         fake.requires_grad
         or value.cls is not Tensor

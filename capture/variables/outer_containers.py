@@ -568,6 +568,8 @@ class OutsideDict(OutsideKeys, DictVariable):
             return super().method_setdefault(tx, key, default)
         if not self.has_now(tx, key):
             self.set_item(tx, key, default or tx.constant(None))
+        elif is_symbolic(key) and not self.lately(tx, key):
+            return EntryVariable(tx, self, key)
         return self.get_item(tx, key)
 
     def method_pop(self, tx: Any, key: Variable, default: Variable | None = None) -> Variable:
@@ -792,3 +794,20 @@ def new_set(tx: Any, members: Any) -> SetVariable:
     made.untouched = False
     made.recent = [(member, member) for member in members] if all(map(made.is_simple, members)) else []
     return made if made.recent else SetVariable(members)
+
+
+class EntryVariable(LazyVariable):
+    """What an outside dict has under a number that changes: which entry it is is asked where it is looked at, and most
+    that `setdefault` gives is not."""
+
+    def __init__(self, tx: Any, table: OutsideDict, key: Variable):
+        Variable.__init__(self)
+        self.tx, self.table, self.key_of_entry, self._real = tx, table, key, None
+
+    def realize(self) -> Any:
+        if self._real is None:
+            self._real = self.table.value_of(specialise_key(self.tx, self.key_of_entry))
+        return self._real
+
+    def reconstruct(self, gen: Any) -> None:
+        gen.load(self.realize())

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ...eager.class_homes import real_module
 from ..skipfiles import contents, names_of
 from .constant import Cached
 
@@ -88,7 +89,7 @@ class Walk:
         if isinstance(value, property):
             return [value.fget, value.fset]
         if isinstance(value, type):
-            home = value.__module__.split(".")[0]
+            home = real_module(value).split(".")[0]
             return [] if home in LIBRARIES or not value.__flags__ & HEAP_TYPE else [*value.__mro__, *vars(value).values()]
         if isinstance(value, types.ModuleType):
             return [] if value.__name__.split(".")[0] in LIBRARIES else None

@@ -15,7 +15,7 @@ from .base import Variable
 from .constant import PlainMethod
 
 # changes of a tensor's own state that the graph does not hold: they cannot be replayed after it
-_METADATA = ("data", "requires_grad", "grad_fn", "names")
+_METADATA = ("data", "requires_grad", "grad_fn")
 _AUTOGRAD = ("backward", "register_hook", "retain_grad", "register_post_accumulate_grad_hook")
 _IN_PLACE_METADATA = ("requires_grad_", "set_", "resize_", "as_strided_", "share_memory_", "detach_")
 _READS = {
@@ -115,7 +115,7 @@ class TensorVariable(Variable):
         Python's."""
         if not tx.assumptions.aliases_unseen:
             raise unsupported("metadata", f".data of {self} is written, or leaves the graph")
-        tx.tracer.silent.append(self.fake._storage)
+        tx.tracer.silent.append(self.fake._fl_storage)
         return tx.fresh(tx.run(type(self.fake).detach, self.fake))
 
     def set_attr(self, tx: Any, name: str, value: Variable) -> None:

@@ -61,7 +61,7 @@ def _kind(args) -> str:
     """Whose settings hold: those of the GPU where a tensor is on one."""
     for a in args:
         for x in a if _is_tensors(a) else (a,):
-            if isinstance(x, Tensor) and x._device.type == "cuda":
+            if isinstance(x, Tensor) and x._fl_device.type == "cuda":
                 return "cuda"
     return "cpu"
 
@@ -75,7 +75,7 @@ def _cast(x, target, kind):
     d = x.dtype
     if d is target or (d not in _LOW_TYPES if kind == "float32" else not d.is_floating_point or d is dtypes.float64):
         return x
-    if not (_settings.caching and kind == "lower" and x._requires_grad and x._grad_fn is None and state.grad):
+    if not (_settings.caching and kind == "lower" and x._fl_requires_grad and x._grad_fn is None and state.grad):
         return OPS["cast"](x, target)
     known = _settings.cache.get(id(x))
     if known is None or known[0]() is not x or known[1] != (x._version, target):
@@ -267,7 +267,7 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
     @functools.wraps(fwd)
     def decorated(*args, **kwargs):
         enabled = is_autocast_enabled(device_type)
-        args[0]._dtype = get_autocast_dtype(device_type)
+        args[0]._fl_dtype = get_autocast_dtype(device_type)
         if cast_inputs is None:
             args[0]._fwd_used_autocast = enabled
             return fwd(*args, **kwargs)
@@ -298,7 +298,7 @@ def custom_bwd(bwd=None, *, device_type):
 
     @functools.wraps(bwd)
     def decorated(*args, **kwargs):
-        with autocast(device_type, enabled=args[0]._fwd_used_autocast, dtype=args[0]._dtype):
+        with autocast(device_type, enabled=args[0]._fwd_used_autocast, dtype=args[0]._fl_dtype):
             return bwd(*args, **kwargs)
 
     return decorated

@@ -54,5 +54,5 @@ def tell(node) -> None:
 def check_nan(node, results) -> None:
     flat = [g for r in results for g in (r if isinstance(r, (list, tuple)) else (r,))]
     for k, g in enumerate(flat):
-        if isinstance(g, Tensor) and g._array is not None and g._dtype.category >= 2 and np.isnan(g._array).any():
+        if isinstance(g, Tensor) and g._fl_array is not None and g._fl_dtype.category >= 2 and np.isnan(g._fl_array).any():
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output.")

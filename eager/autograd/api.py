@@ -33,9 +33,9 @@ def sequence(x) -> tuple:
 
 
 def ones_like(t: Tensor) -> Tensor:
-    if state.quick is not None and not t._fake and t._device is cpu:
-        return Tensor._from_array(np.ones(t._sizes, t._dtype.numpy), t._dtype)
-    return OPS["full"](tuple(t._sizes), 1, t._dtype, t._device)
+    if state.quick is not None and not t._fl_fake and t._fl_device is cpu:
+        return Tensor._fl_from_array(np.ones(t._fl_sizes, t._fl_dtype.numpy), t._fl_dtype)
+    return OPS["full"](tuple(t._fl_sizes), 1, t._fl_dtype, t._fl_device)
 
 
 def gradient_edge(x):
@@ -66,9 +66,9 @@ def root_gradients(outputs, grads, batched: bool = False) -> list:
 
 def described(out) -> tuple:
     if isinstance(out, Tensor):
-        return out._sizes, out._dtype
+        return out._fl_sizes, out._fl_dtype
     target, number = gradient_edge(out)
-    return target.metas[number][:2] if isinstance(target, Node) else (target._sizes, target._dtype)
+    return target.metas[number][:2] if isinstance(target, Node) else (target._fl_sizes, target._fl_dtype)
 
 
 def implicit_gradient(out, sizes, dtype) -> Tensor:
@@ -82,7 +82,7 @@ def implicit_gradient(out, sizes, dtype) -> Tensor:
 
 
 def check_root(k: int, grad: Tensor, sizes, dtype, batched: bool) -> None:
-    if (grad._sizes[1:] if batched else grad._sizes) != sizes:
+    if (grad._fl_sizes[1:] if batched else grad._fl_sizes) != sizes:
         if batched:
             raise RuntimeError(
                 f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
@@ -94,10 +94,10 @@ def check_root(k: int, grad: Tensor, sizes, dtype, batched: bool) -> None:
             f"Mismatch in shape: grad_output[{k}] has a shape of {grad.shape} and "
             f"output[{k}] has a shape of torch.Size({list(sizes)})."
         )
-    if grad._dtype.is_complex != dtype.is_complex:
+    if grad._fl_dtype.is_complex != dtype.is_complex:
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-            f"grad_output[{k}] has a dtype of {grad._dtype} and output[{k}] has a dtype of {dtype}."
+            f"grad_output[{k}] has a dtype of {grad._fl_dtype} and output[{k}] has a dtype of {dtype}."
         )
 
 
@@ -189,7 +189,7 @@ def gradients(roots, edges, retain: bool, create_graph: bool) -> list:
 def batched_gradients(outputs, inputs, grads, retain: bool, create_graph: bool) -> list:
     """One run per row of the gradients; the results stacked."""
     roots, edges = root_gradients(outputs, grads, batched=True), checked_edges(inputs)
-    count = roots[0][1]._sizes[0]
+    count = roots[0][1]._fl_sizes[0]
     runs = [
         gradients([(edge, OPS["select"](g, 0, k)) for edge, g in roots], edges, retain or k + 1 < count, create_graph)
         for k in range(count)
@@ -213,7 +213,7 @@ def register_hook(self, hook):
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._grad_fn is not None:
-        return self._grad_fn.make_hooks().add_tensor(self._output_nr, hook)
+        return self._grad_fn.make_hooks().add_tensor(self._fl_output_nr, hook)
     return leaf_hooks(self).add_tensor(0, hook)
 
 
@@ -231,12 +231,12 @@ def retain_grad(self) -> None:
     if not self.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self._grad_fn is not None:
-        self._grad_fn.make_hooks().retain[self._output_nr] = weakref.ref(self)
+        self._grad_fn.make_hooks().retain[self._fl_output_nr] = weakref.ref(self)
 
 
 def retains_grad(self) -> bool:
     node = self._grad_fn
-    return node is not None and node.hooks is not None and self._output_nr in node.hooks.retain
+    return node is not None and node.hooks is not None and self._fl_output_nr in node.hooks.retain
 
 
 def zero_gradient(grad: Tensor) -> None:

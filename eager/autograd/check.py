@@ -26,7 +26,7 @@ def reals(array: np.ndarray) -> np.ndarray:
 
 def steps(x: Tensor, eps: float):
     """Set each real number of `x` in turn to itself +- eps; yields (element, sign) while it is so."""
-    array = x._array
+    array = x._fl_array
     units = (1, 1j) if array.dtype.kind == "c" else (1,)
     for place in np.ndindex(array.shape):
         saved = array[place].copy()
@@ -41,7 +41,7 @@ def numeric_jacobian(function, inputs, which: int, output: int, eps: float) -> n
     """d output / d input by central differences, as (input numbers, output numbers)."""
     values, rows = [], []
     for sign in steps(inputs[which], eps):
-        values.append(reals(sequence(function(*inputs))[output]._array))
+        values.append(reals(sequence(function(*inputs))[output]._fl_array))
         if sign < 0:  # both sides are known
             rows.append((values[0] - values[1]) / (2 * eps))
             values.clear()
@@ -50,22 +50,22 @@ def numeric_jacobian(function, inputs, which: int, output: int, eps: float) -> n
 
 def seeds_of(out: Tensor):
     """One gradient per real number of an output."""
-    units = (1, 1j) if out._dtype.is_complex else (1,)
+    units = (1, 1j) if out._fl_dtype.is_complex else (1,)
     for k in range(out.numel()):
         for unit in units:
-            seed = np.zeros(out._array.shape, out._array.dtype)
+            seed = np.zeros(out._fl_array.shape, out._fl_array.dtype)
             seed.reshape(-1)[k] = unit
-            yield Tensor._from_array(seed, out._dtype)
+            yield Tensor._fl_from_array(seed, out._fl_dtype)
 
 
 def analytic_jacobian(out: Tensor, x: Tensor, dtypes: bool = False) -> np.ndarray:
-    count = x.numel() * (2 if x._dtype.is_complex else 1)
+    count = x.numel() * (2 if x._fl_dtype.is_complex else 1)
     columns = []
     for seed in seeds_of(out):
         (g,) = grad(out, x, seed, retain_graph=True, allow_unused=True)
-        if dtypes and g is not None and g._dtype is not x._dtype:
-            raise GradcheckError(f"Backward's output has dtype {g._dtype} for an input of {x._dtype}")
-        columns.append(np.zeros(count) if g is None else reals(g._array))
+        if dtypes and g is not None and g._fl_dtype is not x._fl_dtype:
+            raise GradcheckError(f"Backward's output has dtype {g._fl_dtype} for an input of {x._fl_dtype}")
+        columns.append(np.zeros(count) if g is None else reals(g._fl_array))
     return np.array(columns).reshape(len(columns), count).T
 
 
@@ -118,14 +118,14 @@ def checked_inputs(inputs) -> None:
     for k, x in enumerate(inputs):
         if not (isinstance(x, Tensor) and x.requires_grad):
             continue
-        if x._dtype.name not in ("float64", "complex128"):
+        if x._fl_dtype.name not in ("float64", "complex128"):
             warnings.warn(
                 f"Input #{k} requires gradient and is not a double precision floating point or complex. This "
                 "check will likely fail if all the inputs are not of double precision floating point or "
                 "complex. ",
                 stacklevel=3,
             )
-        if any(n > 1 and s == 0 for n, s in zip(x._sizes, x._strides)):
+        if any(n > 1 and s == 0 for n, s in zip(x._fl_sizes, x._fl_strides)):
             raise RuntimeError(
                 f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are "
                 "non-overlapping to be able to compute the numerical gradients correctly. You should call "
@@ -159,33 +159,33 @@ def compare(func, inputs, eps, atol, rtol, nondet_tol, dtypes) -> None:
 
 def direction(x: Tensor, rng) -> np.ndarray:
     """A random unit vector of x's real numbers, all of them positive."""
-    u = rng.random(x.numel() * (2 if x._dtype.is_complex else 1))
+    u = rng.random(x.numel() * (2 if x._fl_dtype.is_complex else 1))
     return u / max(np.linalg.norm(u), 1e-300)
 
 
 def as_numbers(u: np.ndarray, x: Tensor) -> np.ndarray:
     """A vector of real numbers in the type and sizes of `x`."""
-    wide = u.view(np.complex128) if x._dtype.is_complex else u
-    return wide.reshape(x._array.shape).astype(x._array.dtype)
+    wide = u.view(np.complex128) if x._fl_dtype.is_complex else u
+    return wide.reshape(x._fl_array.shape).astype(x._fl_array.dtype)
 
 
 def moved(function, inputs, which: int, step: np.ndarray) -> list:
     """The outputs' real numbers at inputs[which] + step."""
-    array = inputs[which]._array
+    array = inputs[which]._fl_array
     saved = array.copy()
     array[...] = saved + step
     try:
-        return [reals(o._array) if isinstance(o, Tensor) else None for o in sequence(function(*inputs))]
+        return [reals(o._fl_array) if isinstance(o, Tensor) else None for o in sequence(function(*inputs))]
     finally:
         array[...] = saved
 
 
 def projected(out: Tensor, x: Tensor, u, v, dtypes: bool = False) -> float:
     """v' J u by a backward from v."""
-    (g,) = grad(out, x, Tensor._from_array(as_numbers(v, out), out._dtype), retain_graph=True, allow_unused=True)
-    if dtypes and g is not None and g._dtype is not x._dtype:
-        raise GradcheckError(f"Backward's output has dtype {g._dtype} for an input of {x._dtype}")
-    return 0.0 if g is None else float(reals(g._array) @ u)
+    (g,) = grad(out, x, Tensor._fl_from_array(as_numbers(v, out), out._fl_dtype), retain_graph=True, allow_unused=True)
+    if dtypes and g is not None and g._fl_dtype is not x._fl_dtype:
+        raise GradcheckError(f"Backward's output has dtype {g._fl_dtype} for an input of {x._fl_dtype}")
+    return 0.0 if g is None else float(reals(g._fl_array) @ u)
 
 
 def compare_projected(func, inputs, eps, atol, rtol, nondet_tol, dtypes) -> None:
@@ -220,17 +220,19 @@ def undefined(func, inputs) -> None:
         if node is None or not node.always:
             continue
         for g in node.apply([None] * len(node.metas), [edge is not None for edge in node.edges]):
-            if isinstance(g, Tensor) and np.any(g._array != 0):
+            if isinstance(g, Tensor) and np.any(g._fl_array != 0):
                 raise GradcheckError("Expected backward function to handle undefined output grads.")
 
 
 def batched(func, inputs, atol, rtol) -> None:
     for k, out, n, x in pairs_of(func, inputs):
-        seeds = np.stack([s._array for s in seeds_of(out)])
-        (rows,) = grad(out, x, Tensor._from_array(seeds, out._dtype), retain_graph=True, allow_unused=True, is_grads_batched=True)
+        seeds = np.stack([s._fl_array for s in seeds_of(out)])
+        (rows,) = grad(
+            out, x, Tensor._fl_from_array(seeds, out._fl_dtype), retain_graph=True, allow_unused=True, is_grads_batched=True
+        )
         if rows is None:
             continue
-        each = np.stack([reals(r) for r in rows._array])
+        each = np.stack([reals(r) for r in rows._fl_array])
         if not np.allclose(each.T, analytic_jacobian(out, x), rtol, atol, equal_nan=True):
             raise GradcheckError(f"gradcheck: batched gradients of output {k} with respect to input {n} differ")
 
@@ -287,10 +289,10 @@ def random_seeds(outputs, strided: bool) -> tuple:
     rng = np.random.default_rng(0)
     found = []
     for o in outputs:
-        shape = (*o._array.shape, 2) if strided else o._array.shape
+        shape = (*o._fl_array.shape, 2) if strided else o._fl_array.shape
         values = rng.standard_normal(shape)
-        if o._dtype.is_complex:
+        if o._fl_dtype.is_complex:
             values = values + 1j * rng.standard_normal(shape)
-        values = values.astype(o._array.dtype)
-        found.append(Tensor._from_array(values[..., 0] if strided else values, o._dtype).requires_grad_())
+        values = values.astype(o._fl_array.dtype)
+        found.append(Tensor._fl_from_array(values[..., 0] if strided else values, o._fl_dtype).requires_grad_())
     return tuple(found)

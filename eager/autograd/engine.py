@@ -150,7 +150,7 @@ class Task(_call.Task):
         return self.needed is None or edge[0] in self.needed
 
     def run_leaf(self, leaf: Tensor, grad) -> None:
-        hooks = getattr(leaf, "_hooks", None)
+        hooks = getattr(leaf, "_fl_hooks", None)
         if grad is None and hooks is None:
             return
         if hooks is not None:
@@ -169,7 +169,7 @@ class Task(_call.Task):
 
 
 def meta_of(target, number):
-    return target.metas[number] if isinstance(target, Node) else (target._sizes, target._dtype, target._device)
+    return target.metas[number] if isinstance(target, Node) else (target._fl_sizes, target._fl_dtype, target._fl_device)
 
 
 def fitted(grad: Tensor, target, number, source=None, index: int = 0) -> Tensor:
@@ -177,20 +177,20 @@ def fitted(grad: Tensor, target, number, source=None, index: int = 0) -> Tensor:
     It is the `index`-th result of node `source`.
     """
     sizes, dtype, _ = meta_of(target, number)
-    own = grad._sizes
+    own = grad._fl_sizes
     if own is not sizes and own != sizes:
         grad = sum_to(grad, sizes, source, index)
-    if grad._dtype is not dtype:
-        if grad._dtype.is_complex and not dtype.is_complex:
+    if grad._fl_dtype is not dtype:
+        if grad._fl_dtype.is_complex and not dtype.is_complex:
             grad = OPS["real"](grad)
-        if grad._dtype is not dtype:
+        if grad._fl_dtype is not dtype:
             grad = OPS["cast"](grad, dtype)
     return grad
 
 
 def sum_to(grad: Tensor, sizes, source=None, index: int = 0) -> Tensor:
     """Sum over the dimensions along which `sizes` was broadcast."""
-    own = grad._sizes
+    own = grad._fl_sizes
     extra = len(own) - len(sizes)
     if extra < 0 or any(not (n is m or (type(n) is int and n == 1) or n == m) for n, m in zip(sizes, own[extra:])):
         raise RuntimeError(
@@ -210,9 +210,9 @@ def accumulate(leaf: Tensor, held: list) -> None:
     have = leaf.grad
     if have is None:
         grad = held.pop()
-        if grad._array is not None and grad._array.strides != leaf._array.strides:
+        if grad._fl_array is not None and grad._fl_array.strides != leaf._fl_array.strides:
             grad = laid_out(grad, leaf)
-        private = grad._view is None and grad._storage is None and grad._array is not None and sys.getrefcount(grad) <= 2
+        private = grad._fl_view is None and grad._fl_storage is None and grad._fl_array is not None and sys.getrefcount(grad) <= 2
         if state.grad:
             leaf._grad = grad if private else OPS["clone"](grad)
         else:
@@ -225,8 +225,8 @@ def accumulate(leaf: Tensor, held: list) -> None:
 
 def laid_out(grad: Tensor, leaf: Tensor) -> Tensor:
     """The gradient in its leaf's memory order where that is dense, else row-major: optimizers meet equal strides."""
-    order = sorted(range(leaf.ndim), key=lambda d: (-leaf._strides[d], d))
-    if not is_dense(leaf._sizes, leaf._strides, order):
+    order = sorted(range(leaf.ndim), key=lambda d: (-leaf._fl_strides[d], d))
+    if not is_dense(leaf._fl_sizes, leaf._fl_strides, order):
         return grad if grad.is_contiguous() else OPS["contiguous_copy"](grad)
     back = tuple(order.index(d) for d in range(leaf.ndim))
     return OPS["permute"](OPS["contiguous_copy"](OPS["permute"](grad, tuple(order))), back)

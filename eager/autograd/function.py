@@ -40,7 +40,7 @@ class SavedList:
                 self.items.append(None)
             elif pack is not None:
                 own = numbers.get(id(t)) if t._grad_fn is node else None
-                self.items.append(Packed(t if own is None else t._alias(), pack, own))
+                self.items.append(Packed(t if own is None else t._fl_alias(), pack, own))
             elif id(t) in numbers and t._grad_fn is node:
                 self.items.append((SavedOutput(t), numbers[id(t)]))
             else:
@@ -303,10 +303,10 @@ def check_dirty(ctx, outs, record: bool) -> None:
             "Some elements marked as dirty during the forward method were not returned as output. The "
             "inputs that are modified inplace must all be outputs of the Function."
         )
-    if record and any(t._grad_fn is None and t._requires_grad for t in ctx.dirty_tensors):
+    if record and any(t._grad_fn is None and t._fl_requires_grad for t in ctx.dirty_tensors):
         raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
     for t in ctx.dirty_tensors:
-        t._ensure_storage().bump()
+        t._fl_ensure_storage().bump()
 
 
 def connect(node, inputs, outs: tuple) -> tuple:
@@ -315,19 +315,19 @@ def connect(node, inputs, outs: tuple) -> tuple:
     given = {id(t): t for t in inputs if isinstance(t, Tensor)}
     constant = {k for k, t in enumerate(outs) if id(t) in constant}
     same = {k: given[id(t)] for k, t in enumerate(outs) if id(t) in given and id(t) not in dirty}
-    outs = tuple([t._alias() if k in same else t for k, t in enumerate(outs)])
-    node.metas = tuple([(t._sizes, t._dtype, t._device) if isinstance(t, Tensor) else ((), None, None) for t in outs])
+    outs = tuple([t._fl_alias() if k in same else t for k, t in enumerate(outs)])
+    node.metas = tuple([(t._fl_sizes, t._fl_dtype, t._fl_device) if isinstance(t, Tensor) else ((), None, None) for t in outs])
     for k, t in enumerate(outs):
-        if not isinstance(t, Tensor) or k in constant or t._dtype.category < 2:
+        if not isinstance(t, Tensor) or k in constant or t._fl_dtype.category < 2:
             continue
-        if id(t) in dirty and t._view is not None and t._view.parent is not None:
+        if id(t) in dirty and t._fl_view is not None and t._fl_view.parent is not None:
             rebase(t, node)
         else:
             base = None if id(t) in dirty else same[k] if k in same else viewed(t, given)
-            t._grad_fn, t._output_nr, t._requires_grad = node, k, False
-            t._view = None if base is None else View(base, CUSTOM, (node.function.__name__, k))
+            t._grad_fn, t._fl_output_nr, t._fl_requires_grad = node, k, False
+            t._fl_view = None if base is None else View(base, CUSTOM, (node.function.__name__, k))
             if base is not None:
-                t._ensure_storage().add_view(t)  # a recorded write into the base ends its history
+                t._fl_ensure_storage().add_view(t)  # a recorded write into the base ends its history
     return outs
 
 
@@ -361,7 +361,7 @@ def once_differentiable(backward):
                 [edge_of(g) for g in grads if isinstance(g, Tensor)], metas_of([t for t in results if t is not None])
             )
             for k, t in enumerate([t for t in results if t is not None]):
-                t._grad_fn, t._output_nr = node, k
+                t._grad_fn, t._fl_output_nr = node, k
         return found
 
     return run
@@ -428,6 +428,8 @@ class AttachedNode(Node):
         if self.facts is None or not (self.released or self.done is not None or any([g is None for g in grads])):
             if self.released:
                 raise_released()
+            if last and self.saved is None and self.facts is not None:  # what eager steps had saved is not needed here
+                self.done = self.facts.steps(grads)[0] or None
             return last
         (steps, others), done = self.facts.steps(grads), self.done or 0
         if steps & done or self.released and (steps or self.facts.reads(grads) != set()):
@@ -452,15 +454,15 @@ _call.attached(AttachedNode)
 
 def _attached(outputs, inputs) -> AttachedNode | None:
     """The same node over tensors in a device's memory."""
-    if any(t is not None and t._array is None and t._storage.runtime is None for t in outputs):
+    if any(t is not None and t._fl_array is None and t._fl_storage.runtime is None for t in outputs):
         raise TypeError("attach() takes tensors with bytes")
     edges = tuple([edge_of(t) if isinstance(t, Tensor) else None for t in inputs])
     if not any(edges):
         return None
     node = AttachedNode(None, None, None, edges, tuple([((), None, None) if t is None else metas_of((t,))[0] for t in outputs]))
     for k, t in enumerate(outputs):
-        if t is not None and t._dtype.category >= 2:
-            t._grad_fn, t._output_nr, t._requires_grad = node, k, False
+        if t is not None and t._fl_dtype.category >= 2:
+            t._grad_fn, t._fl_output_nr, t._fl_requires_grad = node, k, False
     return node
 
 

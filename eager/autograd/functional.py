@@ -57,7 +57,7 @@ def check_vectors(v, others, is_tuple: bool, function: str) -> tuple:
             else f"The given v should contain a single Tensor but got {len(v)}."
         )
     for k, (a, b) in enumerate(zip(v, others)):
-        if a._sizes != b._sizes:
+        if a._fl_sizes != b._fl_sizes:
             raise RuntimeError(
                 f"v has invalid size: should be {b.shape} but got {a.shape}."
                 if len(v) == 1
@@ -246,9 +246,9 @@ def jacobian_of(output: Tensor, number: int, inputs, create_graph: bool, strict:
 
 
 def stacked(rows, output: Tensor, x: Tensor) -> Tensor:
-    sizes = tuple(output._sizes) + tuple(x._sizes)
+    sizes = tuple(output._fl_sizes) + tuple(x._fl_sizes)
     if not rows:
-        return OPS["full"](sizes, 0, x._dtype, x._device)
+        return OPS["full"](sizes, 0, x._fl_dtype, x._fl_device)
     return OPS["view"](OPS["stack"](tuple(rows), 0), sizes)
 
 

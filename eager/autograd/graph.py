@@ -38,7 +38,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 def increment_version(tensor) -> None:
     """Tell autograd that a tensor (or several) was written behind its back."""
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        t._ensure_storage().bump()
+        t._fl_ensure_storage().bump()
 
 
 class _Handles(RemovableHandle):

@@ -23,12 +23,12 @@ def replaced(hook, answer, grad):
         raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'")
     if grad is None:
         raise RuntimeError(f"can't replace a None gradient with a non-None value (hook '{hook_name(hook)}')")
-    if answer._dtype is not grad._dtype:
+    if answer._fl_dtype is not grad._fl_dtype:
         raise RuntimeError(
-            f"hook '{hook_name(hook)}' has changed the type of value (was {type_text(grad._dtype)} got "
-            f"{type_text(answer._dtype)})"
+            f"hook '{hook_name(hook)}' has changed the type of value (was {type_text(grad._fl_dtype)} got "
+            f"{type_text(answer._fl_dtype)})"
         )
-    if answer._sizes != grad._sizes:
+    if answer._fl_sizes != grad._fl_sizes:
         raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value")
     return answer
 

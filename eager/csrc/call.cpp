@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include <unordered_map>
+
 World world;
 thread_local bool inference_mode;
 
@@ -99,9 +101,9 @@ PyObject* ensure_storage(PyObject* t) {
     PyObject* have = slot(t, world.t.storage);
     if (have != Py_None) return have;
     PyArrayObject* a = array_of(t);
-    static PyObject* outs = PyUnicode_InternFromString("_ensure_storage");
+    static PyObject* outs = PyUnicode_InternFromString("_fl_ensure_storage");
     PyObject* node = slot(t, world.t.grad_fn);
-    bool told = node != Py_None && (Py_TYPE(node) != world.node || slot(node, world.n.outs) != Py_None);
+    bool told = node != Py_None && (!is_plain_node(node) || slot(node, world.n.outs) != Py_None);
     if (!a || !PyArray_IS_C_CONTIGUOUS(a) || PyArray_NBYTES(a) == 0 || told) {
         Ref made(PyObject_CallMethodNoArgs(t, outs)); // rare layouts, and outputs whose node saved them
         return made ? slot(t, world.t.storage) : nullptr;
@@ -376,7 +378,7 @@ static PyMethodDef reduce_only[] = {REDUCE_METHOD, {nullptr, nullptr, 0, nullptr
 static PyGetSetDef dict_field[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {}};
 
-bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destructor dealloc) {
+static bool ready_form(PyTypeObject& type, const char* name, Py_ssize_t size, destructor dealloc, bool binds) {
     type.tp_name = name;
     type.tp_basicsize = size;
     type.tp_dealloc = dealloc;
@@ -387,12 +389,29 @@ bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destr
     type.tp_setattro = PyObject_GenericSetAttr;
     type.tp_getset = dict_field;
     if (!type.tp_methods) type.tp_methods = reduce_only;
-    type.tp_descr_get = bind_method;
+    if (binds) type.tp_descr_get = bind_method;
     type.tp_repr = show;
     type.tp_traverse = traverse_attributes;
-    type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_GC
-        | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION
+        | (binds ? Py_TPFLAGS_METHOD_DESCRIPTOR : 0);
     return PyType_Ready(&type) == 0;
+}
+
+// Callables come in two types of one layout: of methods, which bind like functions of Python, and of functions, which do not
+// bind where they are attributes of a class, as functions of C never do.
+static std::unordered_map<PyTypeObject*, PyTypeObject*> functions_of_methods;
+
+bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destructor dealloc) {
+    if (functions_of_methods.count(&type)) return true; // (the extension is imported under a second name)
+    PyTypeObject* function = functions_of_methods[&type] = new PyTypeObject(type);
+    return ready_form(*function, name, size, dealloc, false) && ready_form(type, name, size, dealloc, true);
+}
+
+// function(callable): itself, which no longer binds
+static PyObject* py_function(PyObject*, PyObject* callable) {
+    auto found = functions_of_methods.find(Py_TYPE(callable));
+    if (found != functions_of_methods.end()) Py_SET_TYPE(callable, found->second);
+    return Py_NewRef(callable);
 }
 
 // ---- bind
@@ -479,7 +498,8 @@ static PyObject* py_fresh_view(PyObject*, PyObject*) {
 
 static PyMethodDef methods[] = {
     {"inference", py_inference, METH_O, "inference(mode): whether this thread's new tensors are inference tensors"},
-    {"fresh_view", py_fresh_view, METH_NOARGS, "fresh_view(): the `_view` of a new tensor"},
+    {"function", py_function, METH_O, "function(callable): itself, which no longer binds as an attribute of a class"},
+    {"fresh_view", py_fresh_view, METH_NOARGS, "fresh_view(): the `_fl_view` of a new tensor"},
     {"bind", py_bind, METH_VARARGS,
         "bind(Tensor, Node, an empty storage, Size, View, Meta, dtypes, state, cpu, SavedOutput, "
                                     "learn_needs, DATA, INFERENCE, api): learn the library's classes"},

@@ -118,6 +118,11 @@ inline int type_of(PyObject* t) {
         if (world.types[k].object == d) return k;
     return -1;
 }
+// A node of an op: of Node itself, or of a subclass that is a name alone, as programs that look at `grad_fn` get it.
+inline bool is_plain_node(PyObject* node) {
+    PyTypeObject* type = Py_TYPE(node);
+    return type == world.node || (type->tp_base == world.node && Py_TYPE(type) != &PyType_Type);
+}
 inline bool needs_grad(PyObject* t) {
     return slot(t, world.t.grad_fn) != Py_None || slot(t, world.t.requires_grad) == Py_True;
 }
@@ -130,7 +135,7 @@ PyObject* ensure_storage(PyObject* t); // borrowed; null with an error set
 bool bump(PyObject* t); // a write went into the tensor's bytes
 long version_of(PyObject* t);
 PyObject* saved_version(PyObject* t); // a new reference; null with an error set for an inference tensor
-PyObject* root_view(PyObject* t); // borrowed: None, or the `_view` that stands at the end of a chain of views
+PyObject* root_view(PyObject* t); // borrowed: None, or the `_fl_view` that stands at the end of a chain of views
 extern thread_local bool inference_mode; // new tensors are inference tensors
 PyObject* fresh_array(int type, int dims, const npy_intp* sizes, const npy_intp* strides_in_elements);
 

@@ -58,7 +58,7 @@ struct Task {
 bool is_node(PyObject* x) { return PyObject_TypeCheck(x, world.node); }
 
 // Nodes of classes that keep their parts in the slots.
-bool is_own(PyObject* node) { return Py_TYPE(node) == world.node || Py_TYPE(node) == world.attached; }
+bool is_own(PyObject* node) { return is_plain_node(node) || Py_TYPE(node) == world.attached; }
 
 Ref edges_of(PyObject* node) {
     static PyObject* name = PyUnicode_InternFromString("edges");
@@ -696,8 +696,8 @@ bool step(PyObject* self, Run& run, Entry* entry, const How& how) {
     Grads grads(entry);
     if (entry->is_node) {
         if ((how.plain || (how.captured && is_between(run, entry))) && is_own(target) && !has_hooks(target))
-            return Py_TYPE(target) == world.node ? run_plain(run, target, grads, how.retain)
-                                                 : run_attached(run, target, grads, how.retain);
+            return is_plain_node(target) ? run_plain(run, target, grads, how.retain)
+                                         : run_attached(run, target, grads, how.retain);
         if (PyErr_Occurred()) return false;
         Ref list = listed(grads);
         if (!list) return false;

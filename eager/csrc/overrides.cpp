@@ -46,10 +46,7 @@ void dealloc_public(PyObject* raw) {
 
 PyTypeObject PublicType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-bool is_ours(PyObject* f) {
-    return PyType_HasFeature(Py_TYPE(f), Py_TPFLAGS_METHOD_DESCRIPTOR)
-        && Py_TYPE(f)->tp_descr_get == PublicType.tp_descr_get;
-}
+bool is_ours(PyObject* f) { return Py_TYPE(f)->tp_traverse == traverse_attributes; }
 
 // public(function, face=None): the function, or an object in front of it, that asks `__torch_function__` first
 PyObject* py_public(PyObject*, PyObject* args) {

@@ -699,9 +699,9 @@ PyObject* py_spelling(PyObject*, PyObject* args) {
 
 // Of a tensor of another copy of the package, whose slots lie elsewhere.
 PyObject* shape_by_names(PyObject* t) {
-    Ref array(PyObject_GetAttrString(t, "_array"));
+    Ref array(PyObject_GetAttrString(t, "_fl_array"));
     if (!array) return nullptr;
-    Ref geometry(array.get() == Py_None ? PyObject_GetAttrString(t, "_geometry") : nullptr);
+    Ref geometry(array.get() == Py_None ? PyObject_GetAttrString(t, "_fl_geometry") : nullptr);
     Ref sizes(geometry ? PySequence_GetItem(geometry.get(), 0) : PyErr_Occurred() ? nullptr : PyObject_GetAttrString(array.get(), "shape"));
     return sizes ? PyObject_CallOneArg((PyObject*)world.size, sizes.get()) : nullptr;
 }

@@ -78,7 +78,7 @@ class GridLoader:
     """A tensor as a loader: broadcastable index arrays in, values out."""
 
     def __init__(self, t: Tensor):
-        self.array, self.shape, self.dtype = loaded(t), tuple(t._sizes), t._dtype
+        self.array, self.shape, self.dtype = loaded(t), tuple(t._fl_sizes), t._fl_dtype
 
     def __call__(self, *index, mask=None, other=0):
         if mask is None:
@@ -96,7 +96,7 @@ class WholeLoader:
     """A tensor as a loader that ignores the index: cupy broadcasts."""
 
     def __init__(self, t: Tensor):
-        self.array, self.shape, self.dtype = loaded(t), tuple(t._sizes), t._dtype
+        self.array, self.shape, self.dtype = loaded(t), tuple(t._fl_sizes), t._fl_dtype
 
     def __call__(self, *index, mask=None, other=0):
         return self.array
@@ -119,7 +119,7 @@ def grid(sizes, before: int = 0, after: int = 0) -> tuple:
 
 
 def run_loop(op, args, outs):
-    return op.loop(CUPY, grid(tuple(outs[0]._sizes)), (), *loaders(op, args))
+    return op.loop(CUPY, grid(tuple(outs[0]._fl_sizes)), (), *loaders(op, args))
 
 
 # -- Reduce, Scan
@@ -131,14 +131,14 @@ def run_reduce(op, args, outs):
     compute, _ = cached_computation(op, args)
     dims = tuple(argument(op, args, "dim"))
     arrays = [a for p, a in zip(op.params, operand_arrays(op, args, compute)) if p.name not in ("dim", "keepdim")]
-    value = cupy().broadcast_to(XP.asarray(op.fn(CUPY, *arrays)), tuple(args[0]._sizes))
+    value = cupy().broadcast_to(XP.asarray(op.fn(CUPY, *arrays)), tuple(args[0]._fl_sizes))
     acc = combine(op.combine, value, dims)
     return finish(op, CUPY, acc[0] if len(acc) == 1 else acc, args)
 
 
 def run_windows(op, args, outs):
     """A reduction with its own loop: values over (output index, reduction index), combined over the latter."""
-    sizes, extents = tuple(outs[0]._sizes), tuple(op.ranges(*args))
+    sizes, extents = tuple(outs[0]._fl_sizes), tuple(op.ranges(*args))
     n, m = len(sizes), len(extents)
     value = op.loop(CUPY, grid(sizes, 0, m), grid(extents, n, 0), *loaders(op, args))
     acc = combine(op.combine, cupy().broadcast_to(value, sizes + extents), tuple(range(n, n + m)))
@@ -160,7 +160,7 @@ def run_scatter(op, args, outs):
     out = (
         loaded(base).copy()
         if isinstance(base, Tensor)
-        else cupy().zeros(tuple(outs[0]._sizes), narrow_floats.kernel_type(outs[0]._dtype))
+        else cupy().zeros(tuple(outs[0]._fl_sizes), narrow_floats.kernel_type(outs[0]._fl_dtype))
     )
     view = op.cache.get("view")
     if view is not None:
@@ -185,7 +185,7 @@ def written_through(view, out, args):
     """A copy of the base, with a value assigned to the view of it."""
     base, value = args[:2]
     step = out.dtype.itemsize
-    sizes, strides, offset = view.fn(tuple(base._sizes), tuple(s // step for s in out.strides), *args[2:])
+    sizes, strides, offset = view.fn(tuple(base._fl_sizes), tuple(s // step for s in out.strides), *args[2:])
     dtype = out.dtype
     if view.promote != "keep":
         dtype = narrow_floats.kernel_type(view.types(base, *args[2:])[1])
@@ -203,7 +203,7 @@ def written_through(view, out, args):
 
 
 def run_random(op, args, outs):
-    sizes = tuple(outs[0]._sizes)
+    sizes = tuple(outs[0]._fl_sizes)
     compute, types = computation(op, args)
     inner = types[0].compute if types[0].is_floating_point else compute or _single()
     count = int(np.prod(sizes, dtype=np.int64))

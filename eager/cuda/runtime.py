@@ -51,32 +51,32 @@ class CudaRuntime:
 
     def pointer(self, t: Tensor) -> int:
         """The address of the first element."""
-        return t._storage.data_ptr() + t.storage_offset() * t._dtype.itemsize if t.numel() else 0
+        return t._fl_storage.data_ptr() + t.storage_offset() * t._fl_dtype.itemsize if t.numel() else 0
 
     def give_memory(self, t: Tensor) -> None:
-        with on(t._device.index):
+        with on(t._fl_device.index):
             give_memory(t)
 
     def read(self, t: Tensor) -> np.ndarray:
         """A copy on the host, row-major; waits for the GPU, and tells what went wrong there before."""
-        with on(t._device.index):
+        with on(t._fl_device.index):
             Checks.look()
             host = memory(t).get()
         return (
-            np.ascontiguousarray(host).reshape(host.shape).view(t._dtype.numpy)
+            np.ascontiguousarray(host).reshape(host.shape).view(t._fl_dtype.numpy)
             if host.ndim
-            else np.asarray(host).reshape(1).view(t._dtype.numpy).reshape(())
+            else np.asarray(host).reshape(1).view(t._fl_dtype.numpy).reshape(())
         )
 
     def write(self, t: Tensor, value: np.ndarray) -> None:
         """Numbers of the host into a tensor."""
         if t.numel() == 0:
             return
-        kind = narrow_floats.memory_type(t._dtype)
-        sizes = tuple(t._sizes)
-        host = np.ascontiguousarray(np.broadcast_to(value, sizes).astype(t._dtype.numpy, copy=False))
+        kind = narrow_floats.memory_type(t._fl_dtype)
+        sizes = tuple(t._fl_sizes)
+        host = np.ascontiguousarray(np.broadcast_to(value, sizes).astype(t._fl_dtype.numpy, copy=False))
         host = host.reshape(-1).view(kind).reshape(sizes)
-        with on(t._device.index):
+        with on(t._fl_device.index):
             target = memory(t)
             if target.flags.c_contiguous:
                 target.set(host)
@@ -92,15 +92,15 @@ class CudaRuntime:
 
     def copy(self, target: Tensor, source: Tensor) -> None:
         """The values of a tensor into another, with the target's type."""
-        with on(target._device.index):
-            if source._dtype is target._dtype and source._array is None:
+        with on(target._fl_device.index):
+            if source._fl_dtype is target._fl_dtype and source._fl_array is None:
                 memory(target)[...] = memory(source)
                 return
             value = loaded(source)
-            kind = narrow_floats.memory_type(target._dtype)
+            kind = narrow_floats.memory_type(target._fl_dtype)
             memory(target)[...] = (
-                narrow_floats.encoded(value, target._dtype)
-                if target._dtype in narrow_floats.BITS
+                narrow_floats.encoded(value, target._fl_dtype)
+                if target._fl_dtype in narrow_floats.BITS
                 else value
                 if value.dtype == kind
                 else value.astype(kind)
@@ -113,7 +113,7 @@ class CudaRuntime:
         if op is transfer:
             self.transfer(args[0], outs[0])
             return
-        place = next(t._device for t in outs if t._device.type == "cuda")
+        place = next(t._fl_device for t in outs if t._fl_device.type == "cuda")
         with on(place.index):
             try:
                 if op.kind is Kind.COMPOSITE and op.name not in _own():
@@ -132,7 +132,7 @@ class CudaRuntime:
                 raise
             self.reasons[op.name] = str(error)
             return False
-        held = {id(t._storage.block.data.mem): t._storage.block.data.mem for t in _tensors(args) if t._array is None}
+        held = {id(t._fl_storage.block.data.mem): t._fl_storage.block.data.mem for t in _tensors(args) if t._fl_array is None}
         for t, value in zip(outs, values):
             stored(t, value, held.values())
         self.ran[op.name] = self.ran.get(op.name, 0) + 1
@@ -143,14 +143,14 @@ class CudaRuntime:
         with recording(False), no_modes(), setting(fake=False):
             made = op.fn(*args)
         made = made if isinstance(made, tuple) else (made,)
-        shared = [t._storage for t in _tensors(args)]
+        shared = [t._fl_storage for t in _tensors(args)]
         for t, value in zip(outs, made):
-            if t._device.type == "cpu":  # a number that an optimizer counts on the host
-                t._array, t._storage = value._array, None
+            if t._fl_device.type == "cpu":  # a number that an optimizer counts on the host
+                t._fl_array, t._fl_storage = value._fl_array, None
                 continue
-            fits = value._array is None and tuple(value._strides) == tuple(t._strides) and value.storage_offset() == 0
-            if fits and value._dtype is t._dtype and not any(value._storage is s for s in shared):
-                t._storage = value._storage
+            fits = value._fl_array is None and tuple(value._fl_strides) == tuple(t._fl_strides) and value.storage_offset() == 0
+            if fits and value._fl_dtype is t._fl_dtype and not any(value._fl_storage is s for s in shared):
+                t._fl_storage = value._fl_storage
             else:
                 give_memory(t)
                 self.copy(t, value)
@@ -158,17 +158,17 @@ class CudaRuntime:
     # -- memory that is shared with others
 
     def pinned(self, t: Tensor) -> Tensor:
-        made = Tensor._from_array(pinned_copy(t.detach()._array), t._dtype)
-        mark_pinned(made._ensure_storage())
+        made = Tensor._fl_from_array(pinned_copy(t.detach()._fl_array), t._fl_dtype)
+        mark_pinned(made._fl_ensure_storage())
         return made
 
     def is_pinned(self, t: Tensor) -> bool:
-        return is_pinned(t._storage)
+        return is_pinned(t._fl_storage)
 
     def keep(self, t: Tensor, stream) -> None:
         """The memory of a tensor lives until a stream's present work is done."""
-        with on(t._device.index):
-            Pending.keep(t._storage.block, stream.inner)
+        with on(t._fl_device.index):
+            Pending.keep(t._fl_storage.block, stream.inner)
 
     def imported(self, source) -> Tensor:
         """A tensor over memory that somebody else shows by `__cuda_array_interface__`."""
@@ -178,21 +178,27 @@ class CudaRuntime:
             array.shape, [s // step for s in array.strides], dtypes.from_numpy(array.dtype), device("cuda", array.device.id)
         )
         span = 0 if array.size == 0 else sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + step
-        t._storage = CudaStorage.holding(array, t._device, span)
+        t._fl_storage = CudaStorage.holding(array, t._fl_device, span)
         return t
 
     def interface(self, t: Tensor) -> dict:
-        kind = narrow_floats.memory_type(t._dtype)
+        kind = narrow_floats.memory_type(t._fl_dtype)
         step = kind.itemsize
-        strides = None if t.is_contiguous() else tuple(s * step for s in t._strides)
-        return {"typestr": kind.str, "shape": tuple(t._sizes), "strides": strides, "data": (self.pointer(t), False), "version": 2}
+        strides = None if t.is_contiguous() else tuple(s * step for s in t._fl_strides)
+        return {
+            "typestr": kind.str,
+            "shape": tuple(t._fl_sizes),
+            "strides": strides,
+            "data": (self.pointer(t), False),
+            "version": 2,
+        }
 
     def answer(self, what: str, t: Tensor, *more):
         """What the values of a tensor decide: positions are found on the GPU, the rest on the host."""
         if what == "item":
             return on_host(t).item()
         if what == "nonzero":
-            with on(t._device.index):
+            with on(t._fl_device.index):
                 return self.positions(t)
         if what != "classes":
             self.count_host(what)
@@ -202,7 +208,7 @@ class CudaRuntime:
         """(elements that are not zero, dims)"""
         value = loaded(t)
         found = find_cupy.cupy().stack(find_cupy.cupy().nonzero(value), axis=1)
-        made = fake_tensor(found.shape, None, dtypes.int64, t._device)
+        made = fake_tensor(found.shape, None, dtypes.int64, t._fl_device)
         stored(made, found.astype(np.int64, copy=False))
         return made
 
@@ -212,7 +218,7 @@ class CudaRuntime:
             made = op(*[on_host(a) for a in args])
         for t, value in zip(outs, made if isinstance(made, tuple) else (made,)):
             give_memory(t)
-            self.write(t, value._array)
+            self.write(t, value._fl_array)
 
     def count_host(self, name: str) -> None:
         self.hosted[name] = self.hosted.get(name, 0) + 1
@@ -220,12 +226,12 @@ class CudaRuntime:
 
     def transfer(self, source: Tensor, target: Tensor) -> None:
         """To, from and between GPUs."""
-        if target._device.type != "cuda" or source._device.type != "cuda":
+        if target._fl_device.type != "cuda" or source._fl_device.type != "cuda":
             move(source, target)
-            if is_pinned(source._storage):  # the copy may go on behind the call: the memory lives as long
-                Pending.keep(source._array)
+            if is_pinned(source._fl_storage):  # the copy may go on behind the call: the memory lives as long
+                Pending.keep(source._fl_array)
             return
-        with on(target._device.index):
+        with on(target._fl_device.index):
             give_memory(target)
             memory(target)[...] = memory(source).copy()  # cupy copies to the GPU that is current
 

@@ -28,16 +28,16 @@ def kernel(*names):
 
 def raw(t: Tensor):
     """The elements as they lie in memory; None for tensors of the host."""
-    return memory(t) if t._array is None else None
+    return memory(t) if t._fl_array is None else None
 
 
 def same_type(outs, *tensors) -> bool:
-    return all(t._array is None and t._dtype is outs[0]._dtype for t in tensors)
+    return all(t._fl_array is None and t._fl_dtype is outs[0]._fl_dtype for t in tensors)
 
 
 @kernel("clone", "contiguous_copy")
 def _copy(op, args, outs):
-    return memory(args[0]).copy(order="K" if op.name == "clone" else "C") if args[0]._array is None else NotImplemented
+    return memory(args[0]).copy(order="K" if op.name == "clone" else "C") if args[0]._fl_array is None else NotImplemented
 
 
 @kernel("full")
@@ -46,16 +46,18 @@ def _full(op, args, outs):
     value = args[1]
     if isinstance(value, Tensor):
         return NotImplemented
-    if t._dtype in narrow_floats.BITS:
-        value = np.asarray(value, t._dtype.numpy).reshape(1).view(narrow_floats.BITS[t._dtype])[0]
+    if t._fl_dtype in narrow_floats.BITS:
+        value = np.asarray(value, t._fl_dtype.numpy).reshape(1).view(narrow_floats.BITS[t._fl_dtype])[0]
     return cupy().full(
-        tuple(t._sizes), np.asarray(value).astype(narrow_floats.memory_type(t._dtype))[()], narrow_floats.memory_type(t._dtype)
+        tuple(t._fl_sizes),
+        np.asarray(value).astype(narrow_floats.memory_type(t._fl_dtype))[()],
+        narrow_floats.memory_type(t._fl_dtype),
     )
 
 
 @kernel("empty")
 def _empty(op, args, outs):
-    return cupy().empty(tuple(outs[0]._sizes), narrow_floats.memory_type(outs[0]._dtype))
+    return cupy().empty(tuple(outs[0]._fl_sizes), narrow_floats.memory_type(outs[0]._fl_dtype))
 
 
 @kernel("cat")
@@ -69,7 +71,7 @@ def _cat(op, args, outs):
 @kernel("gemm")
 def _gemm(op, args, outs):
     a, b = args
-    if a._dtype is dtypes.bfloat16 and same_type(outs, a, b):
+    if a._fl_dtype is dtypes.bfloat16 and same_type(outs, a, b):
         return blas.bfloat16_product(memory(a), memory(b))
     return blas.product(loaded(a), loaded(b))
 
@@ -78,7 +80,7 @@ def _gemm(op, args, outs):
 def _grouped_mm(op, args, outs):
     """A product a group; where groups end is read from the GPU."""
     a, b, ends = map(loaded, args)
-    out, start = cupy().zeros(tuple(outs[0]._sizes), a.dtype), 0
+    out, start = cupy().zeros(tuple(outs[0]._fl_sizes), a.dtype), 0
     for k, end in enumerate(ends.get().tolist()):
         part = slice(start, end)
         if a.ndim == b.ndim:
@@ -115,7 +117,7 @@ def _sort(op, args, outs):
 def _topk(op, args, outs):
     x, (_, k, dim, largest, _) = loaded(args[0]), args
     if x.ndim == 0 or x.size == 0:
-        sizes = tuple(outs[0]._sizes)
+        sizes = tuple(outs[0]._fl_sizes)
         return x.copy() if x.ndim == 0 else cupy().zeros(sizes, x.dtype), cupy().zeros(sizes, np.int64)
     places = sorted_places(x, dim, largest)[(slice(None),) * dim + (slice(0, k),)]
     return cupy().take_along_axis(x, places, axis=dim), places
@@ -126,7 +128,7 @@ def _topk(op, args, outs):
 
 @kernel("attention", "attention_backward")
 def _in_float32(op, args, outs):
-    wide = [OPS["cast"](a, dtypes.float32) if isinstance(a, Tensor) and a._dtype in _HALVES else a for a in args]
+    wide = [OPS["cast"](a, dtypes.float32) if isinstance(a, Tensor) and a._fl_dtype in _HALVES else a for a in args]
     with recording(False), no_modes():
         made = op.fn(*wide)
     return tuple([loaded(t) for t in (made if isinstance(made, tuple) else (made,))])
@@ -158,7 +160,7 @@ _SPECIAL = {
 def _special(op, args, outs):
     from cupyx.scipy import special
 
-    kind = np.dtype(np.float64) if outs[0]._dtype is dtypes.float64 else np.dtype(np.float32)
+    kind = np.dtype(np.float64) if outs[0]._fl_dtype is dtypes.float64 else np.dtype(np.float32)
     function = getattr(special, _SPECIAL[op.name])
     arrays = [loaded(a).astype(kind, copy=False) if isinstance(a, Tensor) else a for a in args]
     return function(cupy().full((), arrays[1], np.int64), arrays[0]) if op.name == "polygamma" else function(*arrays)
@@ -166,14 +168,14 @@ def _special(op, args, outs):
 
 @kernel("atan2")
 def _atan2(op, args, outs):
-    kind = narrow_floats.kernel_type(outs[0]._dtype)
+    kind = narrow_floats.kernel_type(outs[0]._fl_dtype)
     return cupy().arctan2(*[loaded(a).astype(kind, copy=False) for a in args])
 
 
 @kernel("complex")
 def _complex(op, args, outs):
     re, im = map(loaded, args)
-    kind = outs[0]._dtype.numpy
+    kind = outs[0]._fl_dtype.numpy
     return re.astype(kind) + im.astype(kind) * kind.type(1j)
 
 

@@ -69,7 +69,7 @@ _LEAST = 448.0  # which every floating type holds
 
 def check_holds(dtype, value):
     """Refuse a tensor of one element that is read as a number and that elements of this type do not hold."""
-    if value.dtype is not dtype and value._array is not None:
+    if value.dtype is not dtype and value._fl_array is not None:
         fitting(value.item(), dtype)
 
 

@@ -317,7 +317,7 @@ def histogramdd(input, bins, range=None, weight=None, density=False):
     weights = None if weight is None else weight._values("histogramdd()").reshape(-1)
     counts, _ = np.histogramdd(rows, edges, density=density, weights=weights)
     return HistogramDD(
-        Tensor._from_array(counts.astype(x.dtype), input.dtype), tuple(Tensor._from_array(e, input.dtype) for e in edges)
+        Tensor._fl_from_array(counts.astype(x.dtype), input.dtype), tuple(Tensor._fl_from_array(e, input.dtype) for e in edges)
     )
 
 

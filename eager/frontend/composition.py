@@ -18,7 +18,7 @@ from .arguments import device_of, dim_of, dtype_of, from_old_form, give, size_of
 from .host_fallback import on_host
 from . import creation, elementwise, indexing, products, public, reductions, shapes
 
-_wrap = Tensor._from_array
+_wrap = Tensor._fl_from_array
 
 
 def _list(tensors):
@@ -30,7 +30,7 @@ def _list(tensors):
 
 def _is_value(t) -> bool:
     """Numbers in memory of the host that nothing is recorded for."""
-    return type(t) is Tensor and t._array is not None and not (state.grad and t.requires_grad)
+    return type(t) is Tensor and t._fl_array is not None and not (state.grad and t.requires_grad)
 
 
 @public.function
@@ -43,9 +43,9 @@ def block_diag(*tensors):
         out, row, column = np.zeros((sum(t.shape[0] for t in parts), width), parts[0].dtype.numpy), 0, 0
         for t in parts:
             below, right = row + t.shape[0], column + t.shape[1]
-            out[row:below, column:right] = t._array
+            out[row:below, column:right] = t._fl_array
             row, column = below, right
-        return Tensor._from_array(out, parts[0].dtype)
+        return Tensor._fl_from_array(out, parts[0].dtype)
     rows, at = [], 0
     for t in parts:
         left, right = t.new_zeros(t.shape[0], at), t.new_zeros(t.shape[0], width - at - t.shape[1])

@@ -27,7 +27,7 @@ from ..typed_storage import TypedStorage
 from . import public
 from .arguments import device_of, dtype_of, fitting, give, parse_to, size_of, sizes_of
 
-_wrap = Tensor._from_array
+_wrap = Tensor._fl_from_array
 
 
 @public.function
@@ -122,7 +122,7 @@ def from_numpy(ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     _check_array(ndarray)
     t = _wrap(ndarray, dtypes.from_numpy(ndarray.dtype))
-    held = t._ensure_storage()
+    held = t._fl_ensure_storage()
     held.foreign = held.lent = True
     return t
 
@@ -351,10 +351,10 @@ def _on_device(t, device):
 
 def to_device(t, device):
     """cpu and meta are here; other devices are those of loaded backends."""
-    if device.type in runtimes or runtimes and t._device.type in runtimes:
+    if device.type in runtimes or runtimes and t._fl_device.type in runtimes:
         return OPS["transfer"](t, device)
     if device.type == "meta":
-        return fake_tensor(t._sizes, t._strides, t.dtype, device)
+        return fake_tensor(t._fl_sizes, t._fl_strides, t.dtype, device)
     if device.type != "cpu":
         _refuse(device)
     if t.is_meta:

@@ -365,7 +365,7 @@ def _mask_and_value(input, mask, value):
                 f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
             )
         check_holds(input.dtype, value)
-        if input.dtype.category == 1 and value._array is not None:
+        if input.dtype.category == 1 and value._fl_array is not None:
             value = value.item()
     elif isinstance(value, np.generic):
         value = value.item()
@@ -638,8 +638,8 @@ def copy_(self, src, non_blocking=False):
         from .creation import as_tensor
 
         src = as_tensor(src)
-    if runtimes and isinstance(src, Tensor) and src._device is not self._device:
-        src = OPS["transfer"](src, self._device)
+    if runtimes and isinstance(src, Tensor) and src._fl_device is not self._fl_device:
+        src = OPS["transfer"](src, self._fl_device)
     return a.copy.inplace(self, src)
 
 

@@ -26,7 +26,7 @@ def geqrf(input, *, out=None):
     x = input._values("geqrf()")
     a, tau = np.linalg.qr(x, mode="raw")
     found = [np.ascontiguousarray(v, x.dtype) for v in (np.swapaxes(a, -1, -2), tau)]
-    return give(Geqrf(*(Tensor._from_array(v, input.dtype) for v in found)), out)
+    return give(Geqrf(*(Tensor._fl_from_array(v, input.dtype) for v in found)), out)
 
 
 def ormqr(input, tau, other, left=True, transpose=False, *, out=None):

@@ -65,14 +65,14 @@ def on_host(function):
 
 def _place(values):
     for a in values:
-        if isinstance(a, Tensor) and a._array is None and a._storage.runtime is not None:
-            return a._device
+        if isinstance(a, Tensor) and a._fl_array is None and a._fl_storage.runtime is not None:
+            return a._fl_device
     return None
 
 
 def _moved(a, place):
     if isinstance(a, Tensor):
-        return a.to(place) if a._device is not place else a
+        return a.to(place) if a._fl_device is not place else a
     if isinstance(a, (tuple, list)) and any(isinstance(x, Tensor) for x in a):
         parts = [_moved(x, place) for x in a]
         kind: Any = type(a)

@@ -185,7 +185,7 @@ def affine_grid(theta, size, align_corners=None):
     columns = [
         _steps(theta, m, bool(align_corners)).reshape([-1 if e == d else 1 for e in range(n)]) for d, m in enumerate(sizes)
     ]
-    if base._array is None:  # of graphs, where it is one loop
+    if base._fl_array is None:  # of graphs, where it is one loop
         base = stack((*[c.expand(sizes) for c in columns[::-1]], base.select(-1, n)), n)
     else:
         for d, column in enumerate(columns):

@@ -39,7 +39,7 @@ def getitem(self, key):
         return _select(self, 0, key)
     if kind is slice:
         return v.alias(self) if key == _FULL and self.ndim else _slice(self, 0, key)
-    if kind is Tensor and key._dtype is dtypes.bool and _plain_mask(self, key):
+    if kind is Tensor and key._fl_dtype is dtypes.bool and _plain_mask(self, key):
         return _selected(self, key)
     out, indices, dims = _take_apart(self, key)
     if not indices:
@@ -51,9 +51,9 @@ def _plain_mask(x, mask) -> bool:
     """A mask over all dims of an array, outside of autograd and modes: the native path takes most of these."""
     return (
         state.quick is not None
-        and x._array is not None
-        and mask._array is not None
-        and x._array.shape == mask._array.shape
+        and x._fl_array is not None
+        and mask._fl_array is not None
+        and x._fl_array.shape == mask._fl_array.shape
         and not (state.grad and x.requires_grad)
     )
 
@@ -175,7 +175,7 @@ def _type_text(k):
 
 def _number_of(k):
     """The int that an integer tensor without dims is; of one without bytes, the number that its trace stands for it."""
-    return int(k.item()) if k._array is not None else read_of_fake(k, "item")
+    return int(k.item()) if k._fl_array is not None else read_of_fake(k, "item")
 
 
 def _same(k):
@@ -189,7 +189,7 @@ def _all_unread(key) -> bool:
         k for k in _parts(key) if not (k is None or k is Ellipsis or isinstance(k, (int, slice, SymInt)) and type(k) is not bool)
     ]
     return bool(tensors) and all(
-        isinstance(k, Tensor) and k._array is None and _is_position(k) and k.dtype.category == 1 for k in tensors
+        isinstance(k, Tensor) and k._fl_array is None and _is_position(k) and k.dtype.category == 1 for k in tensors
     )
 
 
@@ -201,7 +201,7 @@ def _of_sequence(k):
         k = list(k)
     if isinstance(k, (list, tuple)) and any(isinstance(each, Tensor) and each.dtype.category > 1 for each in k):
         raise TypeError("only integer tensors of a single element can be converted to an index")
-    if isinstance(k, (list, tuple)) and k and all(isinstance(each, Tensor) and each._array is None for each in k):
+    if isinstance(k, (list, tuple)) and k and all(isinstance(each, Tensor) and each._fl_array is None for each in k):
         t = stack(tuple([v.reshape(each, ()) for each in k]), 0)
     else:
         t = as_tensor(k)
@@ -366,7 +366,7 @@ def _check_mask(x, mask):
 
 def _is_part(value, x):
     """Whether what is stored lies in x's memory (`x[i] += 1` stores what it has read, in its place)."""
-    return isinstance(value, Tensor) and value._storage is x._storage is not None
+    return isinstance(value, Tensor) and value._fl_storage is x._fl_storage is not None
 
 
 def _as_value(x, value):
@@ -431,7 +431,7 @@ def nonzero(input, *, out=None, as_tuple=False):
     """Positions of the elements that are not zero: rows of one tensor, or a tuple of tensors per dim."""
     if as_tuple and out is not None:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
-    if input._array is None and (out is None or input._storage.runtime is not None) and input.ndim:
+    if input._fl_array is None and (out is None or input._fl_storage.runtime is not None) and input.ndim:
         rows = give(read_of_fake(input, "nonzero"), out)
         return tuple([column.contiguous() for column in rows.unbind(1)]) if as_tuple else rows
     found = np.nonzero(np.atleast_1d(input._values("nonzero()")))
@@ -442,11 +442,11 @@ def nonzero(input, *, out=None, as_tuple=False):
     count = len(found[0]) if found else int(bool(input))
     places = found[0][:, None] if len(found) == 1 else np.stack(found, 1) if found else np.zeros((count, 0), np.int64)
     rows = _positions_tensor(places)
-    return give(rows if input._array is not None or input.is_meta else rows.to(input.device), out)
+    return give(rows if input._fl_array is not None or input.is_meta else rows.to(input.device), out)
 
 
 def _positions_tensor(array):
-    return Tensor._from_array(np.ascontiguousarray(array, np.int64), dtypes.int64)
+    return Tensor._fl_from_array(np.ascontiguousarray(array, np.int64), dtypes.int64)
 
 
 argwhere = nonzero
@@ -524,7 +524,7 @@ def take_along_dim(input, indices, dim=None, *, out=None):
 
 def _wrapped(index, size):
     """Positions modulo the size of the dim; a tensor with bytes that has none outside stays itself."""
-    array = index._array
+    array = index._fl_array
     if array is not None and (not array.size or array.min() >= 0 and array.max() < size):
         return index
     return a.remainder(index, size)
@@ -732,7 +732,7 @@ def _index_fill_args(self, dim, index, value):
     if isinstance(value, complex) and not self.dtype.is_complex:
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     index, n = _row(index), self.shape[d] if self.ndim else 1
-    if index._array is None or index._array.size and index._array.min() < 0:
+    if index._fl_array is None or index._fl_array.size and index._fl_array.min() < 0:
         index = a.where(a.lt(index, 0), a.add(index, n), index)
     return d, index, fitting(value, self.dtype)
 

@@ -39,8 +39,8 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
         warnings.warn("The given buffer is not writable: the tensor over it cannot be written to.", UserWarning, stacklevel=2)
     end = length if count < 0 else offset + count * size
     array = np.frombuffer(view[offset:end], np.uint8).view(dtype.numpy)
-    t = Tensor._from_array(array, dtype)
-    t._ensure_storage().foreign = True
+    t = Tensor._fl_from_array(array, dtype)
+    t._fl_ensure_storage().foreign = True
     return t.requires_grad_() if requires_grad else t
 
 
@@ -49,24 +49,24 @@ def array_wrap(self, array, context=None, return_scalar=False):
     array = np.asarray(array)
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
-    return Tensor._from_array(array, dtypes.from_numpy(array.dtype))
+    return Tensor._fl_from_array(array, dtypes.from_numpy(array.dtype))
 
 
 def is_set_to(self, tensor):
     """True if both are the same elements of one storage."""
     return (
-        self._ensure_storage() is tensor._ensure_storage()
+        self._fl_ensure_storage() is tensor._fl_ensure_storage()
         and self.storage_offset() == tensor.storage_offset()
-        and self._sizes == tensor._sizes
-        and self._strides == tensor._strides
+        and self._fl_sizes == tensor._fl_sizes
+        and self._fl_strides == tensor._fl_strides
     )
 
 
 def storage_type(self):
     """The old class of the tensor's storage."""
-    name = STORAGE_NAMES.get(self._dtype)
+    name = STORAGE_NAMES.get(self._fl_dtype)
     if name is None:
-        raise RuntimeError(f"there is no class of storages of {self._dtype}")
+        raise RuntimeError(f"there is no class of storages of {self._fl_dtype}")
     return LEGACY[name]
 
 
@@ -75,18 +75,18 @@ public.methods(__array_wrap__=array_wrap, is_set_to=is_set_to, storage_type=stor
 
 def view_as_type(t, dtype):
     """The same memory read as another type (without a gradient); the last dimension takes the change of size."""
-    if t._array is None and t._device.type != "meta" and t._storage.runtime is None:
+    if t._fl_array is None and t._fl_device.type != "meta" and t._fl_storage.runtime is None:
         raise DataDependent("view(dtype)")
-    old, new = t._dtype.itemsize, dtype.itemsize
-    geometry = tuple(t._sizes), tuple(t._strides), t.storage_offset()
+    old, new = t._fl_dtype.itemsize, dtype.itemsize
+    geometry = tuple(t._fl_sizes), tuple(t._fl_strides), t.storage_offset()
     if old != new:
-        names = t._dtype.scalar_type, dtype.scalar_type
+        names = t._fl_dtype.scalar_type, dtype.scalar_type
         geometry = (_narrowed if old > new else _widened)(*geometry, max(old, new) // min(old, new), *names)
-    storage = t._ensure_storage()
-    if t._array is None:
+    storage = t._fl_ensure_storage()
+    if t._fl_array is None:
         sizes, strides, offset = geometry
-        return fake_tensor(sizes, strides, dtype, t._device, storage=storage, offset=offset)
-    return Tensor._over(storage, dtype, *geometry)
+        return fake_tensor(sizes, strides, dtype, t._fl_device, storage=storage, offset=offset)
+    return Tensor._fl_over(storage, dtype, *geometry)
 
 
 def _refuse(what, old, new):

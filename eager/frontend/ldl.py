@@ -53,9 +53,9 @@ def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
     if check_errors and info.any():
         raise LinAlgError(f"torch.linalg.ldl_factor_ex: a block of D is zero: {info.max()}")
     found = (
-        Tensor._from_array(x, A.dtype),
-        Tensor._from_array(pivots.reshape(x.shape[:-1]), dtypes.int32),
-        Tensor._from_array(info.reshape(x.shape[:-2]), dtypes.int32),
+        Tensor._fl_from_array(x, A.dtype),
+        Tensor._fl_from_array(pivots.reshape(x.shape[:-1]), dtypes.int32),
+        Tensor._fl_from_array(info.reshape(x.shape[:-2]), dtypes.int32),
     )
     return give(LDLInfo(*found), out)
 
@@ -99,7 +99,7 @@ def ldl_solve(LD, pivots, B, *, hermitian=False):
     solve = _lapack("trs", x, hermitian, "ldl_solve")
     for at in np.ndindex(*batch) if x.size else ():
         x[at] = solve(a[at], p[at], x[at], lower=True)[0]
-    return Tensor._from_array(x, B.dtype)
+    return Tensor._fl_from_array(x, B.dtype)
 
 
 def _are_exchanges(pivots):

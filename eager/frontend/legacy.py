@@ -39,7 +39,7 @@ class _TypedTensor(type):
 
 
 _NAMES = {f"{d.scalar_type}Tensor": d for d in dtypes.LEGACY if not d.is_complex}
-TENSOR_TYPES = {name: _TypedTensor(name, (), {"dtype": d, "is_cuda": False}) for name, d in _NAMES.items()}
+TENSOR_TYPES = {name: _TypedTensor(name, (), {"dtype": d, "is_cuda": False, "__module__": "torch"}) for name, d in _NAMES.items()}
 
 
 @public.method

@@ -572,4 +572,4 @@ TOP_LEVEL = dict(
     lu_unpack=lu_unpack,
     orgqr=householder_product,
 )
-public.each(TOP_LEVEL, both=" ".join(TOP_LEVEL))
+public.each(TOP_LEVEL, both=" ".join(name for name in TOP_LEVEL if name != "lu_unpack"), function="lu_unpack")

@@ -21,7 +21,7 @@ def channels_last(tensors) -> tuple | None:
 def follows(x: Tensor, order: tuple) -> bool:
     """Whether strides grow from the last of these dims to the first, those of dims of one element too; sizes that are not known
     must be dense in it."""
-    sizes, strides = x._sizes, x._strides
+    sizes, strides = x._fl_sizes, x._fl_strides
     if not all(type(n) is int for n in (*sizes, *strides)):
         dense = is_dense(sizes, strides, order)
         if not dense or not any(type(n) is int and n == 1 for n in sizes):
@@ -36,7 +36,7 @@ def follows(x: Tensor, order: tuple) -> bool:
 
 def memory_order(x: Tensor) -> tuple | None:
     """The order of dims from the slowest to the fastest in x's memory, which may have gaps; None where it is that of rows."""
-    order = map_order(x._sizes, (x,))
+    order = map_order(x._fl_sizes, (x,))
     return None if order is None else tuple(order)
 
 
@@ -47,8 +47,8 @@ def back(order: tuple) -> list:
 
 def unshared(result: Tensor, *given: Tensor) -> Tensor:
     """The result, or a copy where it lies in the memory of one of these."""
-    home = result._storage
-    return contiguous_copy(result) if home is not None and any(x._storage is home for x in given) else result
+    home = result._fl_storage
+    return contiguous_copy(result) if home is not None and any(x._fl_storage is home for x in given) else result
 
 
 def reshaped_copy(x: Tensor, sizes: tuple, source: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ class Packed:
 
 
 def _tensor(array, dtype):
-    return Tensor._from_array(np.ascontiguousarray(array), dtype)
+    return Tensor._fl_from_array(np.ascontiguousarray(array), dtype)
 
 
 # -- one layer in one direction: (inputs, states, weights, layout, reverse) -> (outputs over time, states)

@@ -20,15 +20,17 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     check_write(self, state.grad and self.requires_grad)
     if source is None:
-        return _put(self, UntypedStorage(device=self._device), (0,), (1,), 0)
+        return _put(self, UntypedStorage(device=self._fl_device), (0,), (1,), 0)
     if isinstance(source, Tensor):
-        if source._dtype is not self._dtype:
-            raise RuntimeError(f"Could not set tensor of type {source._dtype.c_name} to a tensor of type {self._dtype.c_name}")
+        if source._fl_dtype is not self._fl_dtype:
+            raise RuntimeError(
+                f"Could not set tensor of type {source._fl_dtype.c_name} to a tensor of type {self._fl_dtype.c_name}"
+            )
         if size is None:
-            return _put(self, source._ensure_storage(), tuple(source._sizes), source._strides, source.storage_offset())
-        source = source._ensure_storage()
-    held = _untyped(source, self._dtype)
-    size = (held.nbytes() // self._dtype.itemsize - storage_offset,) if size is None else sizes_of((size,))
+            return _put(self, source._fl_ensure_storage(), tuple(source._fl_sizes), source._fl_strides, source.storage_offset())
+        source = source._fl_ensure_storage()
+    held = _untyped(source, self._fl_dtype)
+    size = (held.nbytes() // self._fl_dtype.itemsize - storage_offset,) if size is None else sizes_of((size,))
     stride = contiguous_strides(size) if stride is None else sizes_of((stride,))
     if len(stride) != len(size):
         raise RuntimeError(f"setStorage: mismatch in length of sizes ({len(size)}) and strides ({len(stride)})")
@@ -57,11 +59,13 @@ def _put(t, storage, sizes, strides, offset):
     if any(s < 0 for s in strides) or offset < 0:
         raise RuntimeError(f"Storage offset and strides must not be negative, but got {offset} and {list(strides)}")
     end = 0 if not numel(sizes) else offset + 1 + sum((n - 1) * s for n, s in zip(sizes, strides))
-    if t._device.type == "cpu":
-        if end * t._dtype.itemsize > storage.nbytes():
-            _grow(storage, end * t._dtype.itemsize)
-        t._array = strided(storage.bytes, t._dtype.numpy, sizes, strides, offset) if end else np.empty(sizes, t._dtype.numpy)
-    t._storage, t._geometry = storage, (tuple(sizes), tuple(strides), offset)
+    if t._fl_device.type == "cpu":
+        if end * t._fl_dtype.itemsize > storage.nbytes():
+            _grow(storage, end * t._fl_dtype.itemsize)
+        t._fl_array = (
+            strided(storage.bytes, t._fl_dtype.numpy, sizes, strides, offset) if end else np.empty(sizes, t._fl_dtype.numpy)
+        )
+    t._fl_storage, t._fl_geometry = storage, (tuple(sizes), tuple(strides), offset)
     bump(t)
     return t
 
@@ -83,7 +87,7 @@ def resize_(self, *sizes, size=None, memory_format=None):
     size = sizes_of(sizes if size is None else (size,))
     if any(n < 0 for n in size):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
-    storage, offset = self._ensure_storage(), self.storage_offset()
+    storage, offset = self._fl_ensure_storage(), self.storage_offset()
     return _put(self, storage, size, _strides_in(size, memory_format), offset)
 
 
@@ -103,7 +107,7 @@ def _strides_in(size, memory_format) -> tuple:
 @public.in_place_function("resize_as")
 def resize_as_(self, the_template, *, memory_format=None):
     """`resize_` to the sizes of another tensor."""
-    return resize_(self, tuple(the_template._sizes), memory_format=memory_format)
+    return resize_(self, tuple(the_template._fl_sizes), memory_format=memory_format)
 
 
 public.methods(set_=set_, resize_=resize_, resize_as_=resize_as_)

@@ -30,7 +30,7 @@ def poisson(input, generator=None):
     if rates.size and rates.min() < 0:
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     values = s.numpy_generator(*draw(generator)).poisson(rates.astype(np.float64))
-    return Tensor._from_array(np.asarray(values).astype(rates.dtype), input.dtype)
+    return Tensor._fl_from_array(np.asarray(values).astype(rates.dtype), input.dtype)
 
 
 @public.function
@@ -38,7 +38,7 @@ def poisson(input, generator=None):
 def binomial(count, prob, generator=None):
     n, p = count._values("binomial()"), prob._values("binomial()")
     values = s.numpy_generator(*draw(generator)).binomial(n.astype(np.int64), p.astype(np.float64))
-    return Tensor._from_array(np.asarray(values).astype(n.dtype), count.dtype)
+    return Tensor._fl_from_array(np.asarray(values).astype(n.dtype), count.dtype)
 
 
 def _inside(self, generator):

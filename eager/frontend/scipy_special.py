@@ -25,7 +25,7 @@ def _computed(name, formula, *operands):
     arrays = [np.asarray(v._values(f"{name}()") if isinstance(v, Tensor) else v, np.float64) for v in operands]
     special = extra("scipy.special", f"torch.special.{name}", "special")
     with np.errstate(all="ignore"):
-        return Tensor._from_array(np.asarray(formula(special, *arrays)).astype(kind.numpy), kind)
+        return Tensor._fl_from_array(np.asarray(formula(special, *arrays)).astype(kind.numpy), kind)
 
 
 # -- Bessel's and Airy's functions

@@ -366,13 +366,13 @@ def as_strided(input, size, stride, storage_offset=None):
         raise RuntimeError("mismatch in length of strides and shape")
     own = input.storage_offset()
     start = (own if storage_offset is None else storage_offset) - own
-    if input._fake and not input.is_meta:
+    if input._fl_fake and not input.is_meta:
         _stay_within(input, size, stride, start)
-    elif not input._fake:
+    elif not input._fl_fake:
         _stay_inside(input, size, stride, start + own)
     if input.is_contiguous():
         return v.as_strided(input, tuple(size), tuple(stride), start)
-    return v.restrided(input, tuple(size), tuple(stride), start, tuple(input._strides))
+    return v.restrided(input, tuple(size), tuple(stride), start, tuple(input._fl_strides))
 
 
 def _stay_inside(x, size, stride, offset):
@@ -663,20 +663,20 @@ def _places(counts, output_size) -> Any:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if counts.dtype.name not in ("int32", "int64"):
         raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{type_name(counts.dtype)}'")
-    if counts._array is None:
+    if counts._fl_array is None:
         return read_of_fake(counts, "places", output_size)
     values = counts._values("repeat_interleave()")
     if values.size and values.min() < 0:
         raise RuntimeError("repeats can not be negative")
     if output_size is not None and output_size != values.sum():
         raise RuntimeError("allocated size does not match required size")
-    return Tensor._from_array(np.repeat(np.arange(len(values)), values), int64)
+    return Tensor._fl_from_array(np.repeat(np.arange(len(values)), values), int64)
 
 
 def one_hot(tensor, num_classes=-1):
     if tensor.dtype.category != 1:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if num_classes == -1 and tensor._array is None:
+    if num_classes == -1 and tensor._fl_array is None:
         num_classes = read_of_fake(tensor, "classes")
     else:
         check_within(tensor, 0, None, "Class values must be non-negative.")

@@ -149,7 +149,7 @@ def signbit(input):
     if x.dtype.kind == "f":  # the sign of the same bits as a whole number
         x = x.view(f"i{x.itemsize}")
     told = np.zeros(x.shape, bool) if x.dtype.kind in "bu" else np.signbit(x) if x.dtype.kind == "c" else x < 0
-    return Tensor._from_array(np.asarray(told), dtypes.bool)  # (of one number numpy gives no array)
+    return Tensor._fl_from_array(np.asarray(told), dtypes.bool)  # (of one number numpy gives no array)
 
 
 @public.small
@@ -174,7 +174,7 @@ def nextafter(input, other):
     broadcast_shapes((tuple(input.shape), tuple(other.shape)), "nextafter")
     kind = result_type((input, other))
     x, y = input.to(kind)._values("nextafter()"), other.to(kind)._values("nextafter()")
-    return Tensor._from_array(np.asarray(np.nextafter(x, y), x.dtype), kind)
+    return Tensor._fl_from_array(np.asarray(np.nextafter(x, y), x.dtype), kind)
 
 
 @public.both
@@ -230,7 +230,7 @@ def _whole_pair(name, function, input, other):
     broadcast_shapes((tuple(input.shape), tuple(other.shape)), name)
     x, y = input.to(kind)._values(name), other.to(kind)._values(name)
     found = function(x, y)
-    return Tensor._from_array(np.asarray(found), dtypes.from_numpy(found.dtype))
+    return Tensor._fl_from_array(np.asarray(found), dtypes.from_numpy(found.dtype))
 
 
 @public.small
@@ -345,8 +345,8 @@ def frexp(input, *, out=None):
     x = input._values("frexp()")
     mantissa, exponent = np.frexp(x)
     pair = (
-        Tensor._from_array(np.asarray(mantissa, x.dtype), input.dtype),
-        Tensor._from_array(np.asarray(exponent, np.int32), dtypes.int32),
+        Tensor._fl_from_array(np.asarray(mantissa, x.dtype), input.dtype),
+        Tensor._fl_from_array(np.asarray(exponent, np.int32), dtypes.int32),
     )
     return give(return_types.frexp(*pair), out)
 

@@ -22,7 +22,7 @@ from .arguments import dim_of, dims_of, give, numpy_names, takes_out
 from .host_fallback import on_host
 from .reductions import _cast, _median_of_none, _running_input
 
-_wrap = Tensor._from_array
+_wrap = Tensor._fl_from_array
 Extreme = return_types.cummax
 Least = return_types.cummin
 Mode = return_types.mode
@@ -97,7 +97,7 @@ def _chosen(values, inverse, counts, dtype, return_inverse, return_counts):
 @public.both
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The different elements in ascending order, or (dim given) the different slices in lexicographic order."""
-    if input._array is None:
+    if input._fl_array is None:
         return read_of_fake(input, "unique", bool(return_inverse), bool(return_counts), _dim_or_none(input, dim))
     x = input._values("unique()")
     if dim is None:
@@ -112,7 +112,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 @public.both
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """Drops what equals the element (or slice) before it."""
-    if input._array is None:
+    if input._fl_array is None:
         return read_of_fake(input, "unique_consecutive", bool(return_inverse), bool(return_counts), _dim_or_none(input, dim))
     x = input._values("unique_consecutive()")
     d = None if dim is None else _slices_dim(input, dim)
@@ -177,7 +177,7 @@ def bincount(input, weights=None, minlength=0):
     """How often each non-negative integer occurs, or the sum of the weights at it."""
     if input.ndim != 1 or input.dtype.category > 1:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    if input._array is None and type(minlength) is int and minlength >= 0:
+    if input._fl_array is None and type(minlength) is int and minlength >= 0:
         return read_of_fake(input, "bincount", weights, minlength)
     x = input._values("bincount()")
     if x.size and x.min() < 0:

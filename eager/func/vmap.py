@@ -70,7 +70,7 @@ def checked_dims(given, dims) -> list:
 
 
 def batch_size(given, dims) -> int:
-    sizes = [x._sizes[d] for x, d in zip(given, dims) if d is not None]
+    sizes = [x._fl_sizes[d] for x, d in zip(given, dims) if d is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to be vmapped over")
     if any(n != sizes[0] for n in sizes):

@@ -58,19 +58,19 @@ def reduce_tensor(t: Tensor):
             "support crossing process boundaries.  If you just want to transfer the data, call detach() on "
             "the tensor before serializing (e.g., putting it on the queue)."
         )
-    if t._device.type == "meta":
+    if t._fl_device.type == "meta":
         return t.__reduce_ex__(2)
-    storage = t._ensure_storage()
-    geometry = tuple(t._sizes), tuple(t._strides), t.storage_offset()
-    return rebuild_tensor, (type(t), storage, t._dtype, *geometry, t._requires_grad, dict(t.__dict__))
+    storage = t._fl_ensure_storage()
+    geometry = tuple(t._fl_sizes), tuple(t._fl_strides), t.storage_offset()
+    return rebuild_tensor, (type(t), storage, t._fl_dtype, *geometry, t._fl_requires_grad, dict(t.__dict__))
 
 
 def rebuild_tensor(cls, storage, dtype, sizes, strides, offset, requires_grad, attributes) -> Tensor:
     if storage.nbytes() == 0:
-        t = Tensor._from_array(np.empty(sizes, dtype.numpy), dtype, cls)
+        t = Tensor._fl_from_array(np.empty(sizes, dtype.numpy), dtype, cls)
     else:
-        t = Tensor._over(storage, dtype, sizes, strides, offset, cls)
-    t._requires_grad = requires_grad
+        t = Tensor._fl_over(storage, dtype, sizes, strides, offset, cls)
+    t._fl_requires_grad = requires_grad
     t.__dict__.update(attributes)
     return t
 

@@ -508,6 +508,11 @@ for _name in (
 ):
     globals()[_name] = _small(_name, globals()[_name], _specialise(getattr(losses, _name)))
 cosine_similarity = _small("cosine_similarity", cosine_similarity, _specialise(_distances.cosine_similarity))
-overrides.publish(
-    globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f) and not isinstance(f, type)]
+_OF_CPP = set(  # what PyTorch has in C++; the others bind as attributes of a class
+    "adaptive_avg_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear celu_ channel_shuffle conv1d conv2d conv3d conv_tbc "
+    "conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity elu_ gelu hardshrink hardtanh_ leaky_relu_ linear "
+    "logsigmoid native_channel_shuffle one_hot pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu relu_ rrelu_ "
+    "scaled_dot_product_attention selu_ softplus softshrink threshold_".split()
 )
+_names = [name for name, f in globals().items() if not name.startswith("_") and callable(f) and not isinstance(f, type)]
+overrides.publish(globals(), _names, bound={*_names} - _OF_CPP)

@@ -76,14 +76,14 @@ class UninitializedTensorMixin(_Unsized):
         set_data(t, empty(tuple(shape), dtype or t.dtype, device or t.device))
         t.__class__ = self.cls_to_become
 
-    def _no_sizes(self, *args, **kwargs):
+    def _fl_no_sizes(self, *args, **kwargs):
         raise RuntimeError(_UNKNOWN)
 
     def detach(self):
         return self
 
-    shape = property(_no_sizes)
-    size = dim = ndimension = numel = stride = share_memory_ = _no_sizes
+    shape = property(_fl_no_sizes)
+    size = dim = ndimension = numel = stride = share_memory_ = _fl_no_sizes
 
     def __repr__(self):
         return f"<{type(self).__name__}>"

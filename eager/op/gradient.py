@@ -93,8 +93,8 @@ class Formula:
     def __call__(self, grads, args, outs, needs):
         if not self.explicit:
             for g in grads:
-                if g is not None and g._dtype.is_complex:
-                    flipped = [g if g is None or not g._dtype.is_complex else _conjugate[0](g) for g in grads]
+                if g is not None and g._fl_dtype.is_complex:
+                    flipped = [g if g is None or not g._fl_dtype.is_complex else _conjugate[0](g) for g in grads]
                     return conjugated(self.run(flipped, args, outs, needs))
         return self.run(grads, args, outs, needs)
 

@@ -102,8 +102,8 @@ def map_order(sizes, operands) -> list | None:
 
 def is_plain(x) -> bool:
     """Row-major for sure, so that it orders dimensions as they are or not at all."""
-    a = x._array
-    return a.flags.c_contiguous if a is not None else is_row_major(x._geometry[1])
+    a = x._fl_array
+    return a.flags.c_contiguous if a is not None else is_row_major(x._fl_geometry[1])
 
 
 def cached_computation(op, args):
@@ -111,9 +111,9 @@ def cached_computation(op, args):
     key: Any = [dtypes._default]
     for code, a in zip(op.codes, args):
         if isinstance(a, Tensor):
-            key.append(a._dtype if a.ndim else (a._dtype,))
+            key.append(a._fl_dtype if a.ndim else (a._fl_dtype,))
         elif code == 2 and a is not None:
-            key.append(tuple([(x._dtype, x.ndim == 0) for x in a]))
+            key.append(tuple([(x._fl_dtype, x.ndim == 0) for x in a]))
         elif a.__class__ is int:
             dtypes.of_number(a)  # (refuses one that 64 bits do not hold)
             key.append(int)
@@ -133,11 +133,11 @@ def _aligned_strides(x, sizes):
     """The operand's strides per dimension of the result; 0 where it is broadcast or of size 1. None: it orders
     nothing.
     """
-    own = x._sizes
-    if not own or (x._array is None and is_row_major(x._geometry[1]) and len(own) == len(sizes) and own == sizes):
+    own = x._fl_sizes
+    if not own or (x._fl_array is None and is_row_major(x._fl_geometry[1]) and len(own) == len(sizes) and own == sizes):
         return contiguous_strides(sizes) if own else None
     skip = len(sizes) - len(own)
-    return (0,) * skip + tuple([0 if type(n) is int and n == 1 else s for n, s in zip(own, x._strides)])
+    return (0,) * skip + tuple([0 if type(n) is int and n == 1 else s for n, s in zip(own, x._fl_strides)])
 
 
 def _row_major(strides) -> bool:
@@ -202,7 +202,7 @@ def _specs(op, args, answer) -> tuple[Spec, ...]:
     found = []
     for k, each in enumerate(answer):
         if isinstance(each, Tensor):
-            each = Spec(each._sizes, each._dtype, each._strides, each._device)
+            each = Spec(each._fl_sizes, each._fl_dtype, each._fl_strides, each._fl_device)
         elif not isinstance(each, Spec):
             types = types or cached_computation(op, args)[1]
             each = Spec(tuple(each), types[min(k, len(types) - 1)])
@@ -212,27 +212,27 @@ def _specs(op, args, answer) -> tuple[Spec, ...]:
 
 def _map(op, args):
     operands = tensors_of(op, args)
-    sizes = operands[0]._sizes if len(operands) == 1 else broadcast_shapes([x._sizes for x in operands], op.name)
+    sizes = operands[0]._fl_sizes if len(operands) == 1 else broadcast_shapes([x._fl_sizes for x in operands], op.name)
     strides = map_strides(sizes, operands)
     return tuple([Spec(sizes, t, strides) for t in cached_computation(op, args)[1]])
 
 
 def _reduce(op, args):
-    sizes, dims, keepdim = args[0]._sizes, argument(op, args, "dim"), argument(op, args, "keepdim", False)
+    sizes, dims, keepdim = args[0]._fl_sizes, argument(op, args, "dim"), argument(op, args, "keepdim", False)
     dims = set(dims)
     out = tuple([1 if d in dims else n for d, n in enumerate(sizes) if keepdim or d not in dims])
     return tuple(Spec(out, t) for t in cached_computation(op, args)[1])
 
 
 def _scan(op, args):
-    return tuple(Spec(args[0]._sizes, t) for t in cached_computation(op, args)[1])
+    return tuple(Spec(args[0]._fl_sizes, t) for t in cached_computation(op, args)[1])
 
 
 def _scatter(op, args):
     base = args[0]
     if isinstance(base, Tensor):
-        dense = map_strides(base._sizes, (base,))
-        return (Spec(base._sizes, base._dtype, dense),)
+        dense = map_strides(base._fl_sizes, (base,))
+        return (Spec(base._fl_sizes, base._fl_dtype, dense),)
     return (Spec(tuple(base), cached_computation(op, args)[1][0]),)
 
 
@@ -262,7 +262,7 @@ def device_of(op, args):
         return devices.device(given)
     found, free = None, False  # `free`: numbers of the host that go along with any device
     for x in placed_tensors(op, args):
-        own = x._device
+        own = x._fl_device
         if found is None or (own is not found and free):
             found, free = own, own is devices.cpu and x.ndim == 0
         elif own is not found and (x.ndim or own.type in devices.runtimes):
@@ -279,7 +279,7 @@ def placed_tensors(op, args):
     """The tensors that must be on one device: all but lists of indices, which may lie on the host."""
     for p, code, a in zip(op.params, op.codes, args):
         if code == 2 and a is not None and not p.promotes:
-            yield from (x for x in a if x._device is not devices.cpu)
+            yield from (x for x in a if x._fl_device is not devices.cpu)
         elif code == 2 and a is not None:
             yield from a
         elif code and isinstance(a, Tensor):
@@ -302,9 +302,9 @@ def run_meta(op, args) -> tuple[Tensor, ...]:
 
 
 def fake_view(op, x, args) -> Tensor:
-    sizes, strides, offset = op.fn(x._sizes, x._strides, *args)
-    dtype = x._dtype if op.promote == "keep" else op.types(x, *args)[1]
-    return fake_tensor(sizes, strides, dtype, x._device, storage=x._storage, offset=x._geometry[2] + offset)
+    sizes, strides, offset = op.fn(x._fl_sizes, x._fl_strides, *args)
+    dtype = x._fl_dtype if op.promote == "keep" else op.types(x, *args)[1]
+    return fake_tensor(sizes, strides, dtype, x._fl_device, storage=x._fl_storage, offset=x._fl_geometry[2] + offset)
 
 
 def symbolic(args) -> bool:

@@ -22,7 +22,7 @@ from ..sizes import contiguous_strides, is_number
 from ..state import state
 from ..tensor import Tensor
 
-wrap = Tensor._from_array
+wrap = Tensor._fl_from_array
 
 
 def run_kernel(op, args) -> tuple[Tensor, ...]:
@@ -37,11 +37,11 @@ def run_kernel(op, args) -> tuple[Tensor, ...]:
 def array_of(a):
     """An argument as kernels take it: arrays for tensors, Python numbers for numpy's scalars."""
     if isinstance(a, Tensor):
-        return a._array
+        return a._fl_array
     if isinstance(a, np.generic):
         return a.item()
     if type(a) in (tuple, list) and a and isinstance(a[0], Tensor):
-        return type(a)(x._array for x in a)
+        return type(a)(x._fl_array for x in a)
     return a
 
 
@@ -65,7 +65,7 @@ _BLOCK = type(native.empty((1 << 16,), np.dtype(np.float32)).base)  # what memor
 
 def wrap_outputs(op, args, found) -> tuple[Tensor, ...]:
     found = found if isinstance(found, tuple) else (found,)
-    own = [a._array for a in args if isinstance(a, Tensor)]
+    own = [a._fl_array for a in args if isinstance(a, Tensor)]
     return tuple([wrap_output(op, args, own, k, np.asarray(a)) for k, a in enumerate(found)])
 
 
@@ -161,13 +161,15 @@ def operand_arrays(op, args, compute) -> list:
     arrays = []
     for p, a in zip(op.params, args):
         if isinstance(a, Tensor):
-            x = a._array
-            if compute is not None and p.promotes and a._dtype is not compute:
+            x = a._fl_array
+            if compute is not None and p.promotes and a._fl_dtype is not compute:
                 x = x.astype(compute.numpy)
             arrays.append(x)
         elif p.role == "tensors" and a is not None:
             arrays.append(
-                tuple(x._array if compute is None or not p.promotes else x._array.astype(compute.numpy, copy=False) for x in a)
+                tuple(
+                    x._fl_array if compute is None or not p.promotes else x._fl_array.astype(compute.numpy, copy=False) for x in a
+                )
             )
         elif p.is_tensor and a is not None:
             arrays.append(weak_number(array_of(a), compute))
@@ -193,7 +195,7 @@ def run_map(op, args) -> tuple[Tensor, ...]:
         return run_loop(op, args)
     compute, types = cached_computation(op, args)
     tensors = tensors_of(op, args)
-    sizes = broadcast_shapes([t._array.shape for t in tensors], op.name)
+    sizes = broadcast_shapes([t._fl_array.shape for t in tensors], op.name)
     arrays = operand_arrays(op, args, compute)
     if not tensors:
         arrays = [
@@ -215,7 +217,7 @@ def fresh(value, dtype, sizes, strides, tensors) -> np.ndarray:
         r = state.run(r.astype, dtype.numpy)
     if r.shape != sizes:
         r = np.broadcast_to(r, sizes)
-    if r.base is not None or any(r is t._array for t in tensors):
+    if r.base is not None or any(r is t._fl_array for t in tensors):
         r = r.copy(order="K")
     if strides is not None or not r.flags.c_contiguous:
         r = restride(r, strides)
@@ -229,7 +231,7 @@ class GridLoader:
     """A tensor as a loader: broadcastable index arrays in, values out."""
 
     def __init__(self, t: Tensor):
-        self.array, self.shape, self.dtype = t._array, t._array.shape, t._dtype
+        self.array, self.shape, self.dtype = t._fl_array, t._fl_array.shape, t._fl_dtype
 
     def __call__(self, *index, mask=None, other=0):
         if mask is None:
@@ -245,7 +247,7 @@ class WholeLoader:
     """A tensor as a loader that ignores the index: numpy broadcasts."""
 
     def __init__(self, t: Tensor):
-        self.array, self.shape, self.dtype = t._array, t._array.shape, t._dtype
+        self.array, self.shape, self.dtype = t._fl_array, t._fl_array.shape, t._fl_dtype
 
     def __call__(self, *index, mask=None, other=0):
         return self.array
@@ -287,7 +289,7 @@ def run_reduce(op, args) -> tuple[Tensor, ...]:
 
 
 def _reduce(op, args, arrays, dims, keepdim, compute):
-    value = np.broadcast_to(op.fn(NUMPY, *arrays), args[0]._array.shape)
+    value = np.broadcast_to(op.fn(NUMPY, *arrays), args[0]._fl_array.shape)
     acc = COMBINES[op.combine].reduce(value, dims)
     values = finish(op, NUMPY, acc if len(acc) > 1 else acc[0], args)
     values = values if isinstance(values, tuple) else (values,)
@@ -352,9 +354,9 @@ def extreme_scan(combine, value, dim):
 def run_scatter(op, args) -> tuple[Tensor, ...]:
     base = args[0]
     if isinstance(base, Tensor):
-        x = base._array
+        x = base._fl_array
         out = copy_gather.copied(x) if x.flags.c_contiguous else restride(x.copy(order="K"), infer(op, args)[0].strides)
-        dtype = base._dtype
+        dtype = base._fl_dtype
     else:
         spec = infer(op, args)[0]
         out, dtype = copy_gather.zeros(spec.sizes, spec.dtype.numpy), spec.dtype
@@ -365,8 +367,8 @@ def run_scatter(op, args) -> tuple[Tensor, ...]:
 def scatter_into(op, out, args) -> None:
     view = op.cache.get("view")
     if view is not None:  # a derived write through a view: assign to the view of the output
-        value = args[1]._array if isinstance(args[1], Tensor) else args[1]
-        view_of(view, wrap(out, args[0]._dtype), args[2:])._array[...] = value
+        value = args[1]._fl_array if isinstance(args[1], Tensor) else args[1]
+        view_of(view, wrap(out, args[0]._fl_dtype), args[2:])._fl_array[...] = value
         return
     sizes = tuple(op.ranges(*args))
     index, value = op.loop(NUMPY, grid(sizes), (), *loaders(op, args))
@@ -429,13 +431,13 @@ def random_arrays(op, args, sizes, key: tuple[int, int]):
 
 def view_of(op, x: Tensor, args) -> Tensor:
     """The view by the record's stride rule, over the same storage."""
-    sizes, strides, offset = op.fn(x._sizes, x._strides, *args)
-    storage = x._ensure_storage()
+    sizes, strides, offset = op.fn(x._fl_sizes, x._fl_strides, *args)
+    storage = x._fl_ensure_storage()
     if op.promote == "keep":
-        return Tensor._over(storage, x._dtype, sizes, strides, x._geometry[2] + offset)
+        return Tensor._fl_over(storage, x._fl_dtype, sizes, strides, x._fl_geometry[2] + offset)
     dtype = op.types(x, *args)[1]
-    start = x._geometry[2] * x._dtype.itemsize // dtype.itemsize
-    return Tensor._over(storage, dtype, sizes, strides, start + offset)
+    start = x._fl_geometry[2] * x._fl_dtype.itemsize // dtype.itemsize
+    return Tensor._fl_over(storage, dtype, sizes, strides, start + offset)
 
 
 def run_view(op, args) -> tuple[Tensor, ...]:
@@ -453,7 +455,7 @@ def run_composite(op, args) -> tuple[Tensor, ...]:
     """The decomposition, for arguments that the record's own kernel does not take."""
     outs = op.fn(*args)
     outs = outs if isinstance(outs, tuple) else (outs,)
-    return tuple([t._alias() if any(t is a for a in args) else t for t in outs])
+    return tuple([t._fl_alias() if any(t is a for a in args) else t for t in outs])
 
 
 _DERIVED = {

@@ -342,10 +342,10 @@ def instead(builder, result, name, places):
 
 def placeholder(builder, k, p, a, compute, numbers):
     if isinstance(a, Tensor):
-        if a._dtype.is_complex or (compute is not None and compute.is_complex):
+        if a._fl_dtype.is_complex or (compute is not None and compute.is_complex):
             raise NotAProgram("complex")
-        value = Value(builder, ("arg", k), a._array.dtype)
-        if compute is not None and p.promotes and a._dtype is not compute:
+        value = Value(builder, ("arg", k), a._fl_array.dtype)
+        if compute is not None and p.promotes and a._fl_dtype is not compute:
             return builder.cast(value, compute.numpy)
         return value
     if a is None:

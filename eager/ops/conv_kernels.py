@@ -21,9 +21,9 @@ from .products import numpy_product
 def _strides(x):
     if isinstance(x, np.ndarray):
         return None if x.flags.c_contiguous and x.shape[1] != 1 else tuple([s // x.itemsize for s in x.strides])
-    array = x._array
+    array = x._fl_array
     if array is None:
-        return x._geometry[1]
+        return x._fl_geometry[1]
     return None if array.flags.c_contiguous and array.shape[1] != 1 else x.stride()
 
 

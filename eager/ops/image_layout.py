@@ -20,7 +20,7 @@ def channels_last(x) -> bool:
     order = _LAST.get(len(x.shape))
     if order is None or x.is_contiguous():
         return False
-    return is_dense(tuple(x.shape), x._strides, order)
+    return is_dense(tuple(x.shape), x._fl_strides, order)
 
 
 def image_like(x, sizes=None, dtype=None):

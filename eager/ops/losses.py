@@ -372,7 +372,7 @@ def _class_weights(target, weight, ignore_index, dtype):
 
 def check_targets(target, classes, ignore_index):
     """IndexError for a class that does not exist. Fakes have none to look at."""
-    found = target._array
+    found = target._fl_array
     if found is not None and copy_gather.out_of_range(found, classes):
         wrong = found[((found < 0) | (found >= classes)) & (found != ignore_index)]
         if wrong.size:

@@ -141,7 +141,7 @@ def reshape(x, size):
     if view_strides(tuple(x.shape), tuple(x.stride()), size) is not None:
         return view_as_size(x, size)
     out = view_as_size(contiguous_copy(x), size)
-    out._view = fresh_view()  # of a copy that nobody else has: a tensor like any other
+    out._fl_view = fresh_view()  # of a copy that nobody else has: a tensor like any other
     return out
 
 

@@ -114,12 +114,12 @@ def _data(t):
 
 
 def reduce_plain(t: Tensor):
-    sizes, strides = tuple(t._sizes), tuple(t._strides)
-    if t._device.type == "meta":
-        return rebuild.rebuild_meta_tensor_no_storage, (t._dtype, sizes, strides, t.requires_grad)
+    sizes, strides = tuple(t._fl_sizes), tuple(t._fl_strides)
+    if t._fl_device.type == "meta":
+        return rebuild.rebuild_meta_tensor_no_storage, (t._fl_dtype, sizes, strides, t.requires_grad)
     t._values("save()")
-    typed = TypedStorage(wrap_storage=t._ensure_storage(), dtype=t._dtype)
-    arguments = (typed, t.storage_offset(), sizes, tuple(t._strides), t.requires_grad, OrderedDict())
-    if t._dtype in STORAGE_NAMES:
+    typed = TypedStorage(wrap_storage=t._fl_ensure_storage(), dtype=t._fl_dtype)
+    arguments = (typed, t.storage_offset(), sizes, tuple(t._fl_strides), t.requires_grad, OrderedDict())
+    if t._fl_dtype in STORAGE_NAMES:
         return rebuild.rebuild_tensor_v2, arguments
-    return rebuild.rebuild_tensor_v3, (*arguments, t._dtype)
+    return rebuild.rebuild_tensor_v3, (*arguments, t._fl_dtype)

@@ -63,7 +63,7 @@ def _tensor(untyped, dtype, offset, sizes, strides, requires_grad=False, hooks=N
     if untyped.bytes is None:
         t = fake_tensor(sizes, strides, dtype, untyped.device, storage=untyped, offset=offset)
     else:
-        t = Tensor._over(untyped, dtype, sizes, strides, offset)
+        t = Tensor._fl_over(untyped, dtype, sizes, strides, offset)
     t = _marked(t, metadata)
     if requires_grad:
         t.requires_grad_()
@@ -80,7 +80,7 @@ def _marked(t: Tensor, metadata) -> Tensor:
     array = t._values("loading")
     if metadata.get("conj"):
         array = array.conj()
-    return Tensor._from_array(-array if metadata.get("neg") else array, t._dtype)
+    return Tensor._fl_from_array(-array if metadata.get("neg") else array, t._fl_dtype)
 
 
 def _typed(storage) -> TypedStorage:

@@ -170,7 +170,7 @@ class File:
         raw = self.flat[self.start + first : self.start + end]
         if raw.ctypes.data % dtype.itemsize:
             raw = raw.copy()
-        t = Tensor._over(UntypedStorage(raw), dtype, shape, contiguous_strides(shape), 0)
+        t = Tensor._fl_over(UntypedStorage(raw), dtype, shape, contiguous_strides(shape), 0)
         return t if self.device.type == "cpu" else t.to(self.device)
 
     def get_slice(self, name: str):

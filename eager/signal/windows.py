@@ -39,7 +39,7 @@ def _made(name, M, sym, formula, dtype=None, layout=strided, device=None, requir
     count = size_of(M)
     k = np.arange(int(count), dtype=np.float64)
     values = np.ones(1) if len(k) == 1 else formula(k, len(k) + (not sym))
-    out = Tensor._from_array(np.asarray(values, kind.numpy), kind).to(device_of(device))
+    out = Tensor._fl_from_array(np.asarray(values, kind.numpy), kind).to(device_of(device))
     return out.requires_grad_() if requires_grad else out
 
 

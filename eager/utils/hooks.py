@@ -18,7 +18,7 @@ def unserializable_hook(hook):
 
 def warn_if_has_hooks(tensor):
     """Warn of backward hooks that pickling leaves behind."""
-    hooks = getattr(tensor, "_hooks", None)
+    hooks = getattr(tensor, "_fl_hooks", None)
     for hook in () if hooks is None else [h for table in hooks.tensor.values() for h in table.values()]:
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(

@@ -19,7 +19,7 @@ def swap_tensors(t1, t2):
     for name, t in (("t1", t1), ("t2", t2)):
         if weakref.getweakrefs(t):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
-        held = t._storage
+        held = t._fl_storage
         if held is not None and sys.getrefcount(held) > 3:  # (the slot, the name here, the argument)
             raise RuntimeError(f"Cannot swap {name}: other tensors share its memory")
         del held
@@ -34,7 +34,7 @@ def swap_tensors(t1, t2):
                 setattr(t, name, value)
             elif hasattr(t, name):
                 delattr(t, name)
-    storages = [t._ensure_storage() for t in (t1, t2) if not t.is_inference()]
+    storages = [t._fl_ensure_storage() for t in (t1, t2) if not t.is_inference()]
     newest = 1 + max([storage._version for storage in storages], default=0)
     for storage in storages:  # a graph that saved one of the tensors must notice
         storage._version = newest

@@ -126,7 +126,7 @@ class Externs:
         from ..loops.interpreter import call_eagerly, function_of  # few graphs have eager calls
 
         for array, tensor in zip(outputs, call_eagerly(call, args, scalars)):
-            array[...] = tensor._array
+            array[...] = tensor._fl_array
         if number not in self.functions:
             self.functions[number] = function_of(call, args)
 
@@ -134,7 +134,7 @@ class Externs:
 def _filled(x: Any, arrays: Iterator, values: Iterator) -> Any:
     """The argument: a tensor for a region, a number for a symbolic one."""
     if isinstance(x, TensorSpec):
-        return Tensor._from_array(next(arrays), x.dtype)
+        return Tensor._fl_from_array(next(arrays), x.dtype)
     if not isinstance(x, ScalarSpec):
         return x
     value = next(values)

@@ -86,7 +86,7 @@ def _inputs(program: Program) -> tuple:
 
 
 def _constants(program: Program) -> tuple:
-    return tuple(program.constants[b.name]._array for b in program.buffers if b.kind == "const")
+    return tuple(program.constants[b.name]._fl_array for b in program.buffers if b.kind == "const")
 
 
 def _symbol(symbol: Any) -> tuple[int, int, int]:

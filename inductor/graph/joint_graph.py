@@ -91,7 +91,7 @@ def saving_steps(tensors: Sequence[Tensor]) -> list[int]:
     bits: dict = {}  # call -> those of it and of all before it
     count = 0
     for t in tensors:
-        waiting = [t.grad_fn] if t.grad_fn is not None else []
+        waiting = [t._grad_fn] if t._grad_fn is not None else []
         while waiting:
             call = waiting[-1]
             before = [edge[0] for edge in call.flat_edges() if edge and not isinstance(edge[0], Tensor)]
@@ -103,7 +103,7 @@ def saving_steps(tensors: Sequence[Tensor]) -> list[int]:
             if call not in bits:
                 bits[call] = reduce(or_, map(bits.get, before), call.saves << count)
                 count += call.saves
-    return [0 if t.grad_fn is None else bits[t.grad_fn] for t in tensors]
+    return [0 if t._grad_fn is None else bits[t._grad_fn] for t in tensors]
 
 
 def _backward(

@@ -46,7 +46,7 @@ class Retracer(Mode):
         found = self._nodes.get(id(tensor))
         if found is not None:
             return found[1]
-        if tensor._fake:
+        if tensor._fl_fake:
             raise InternalError(f"a meta tensor of shape {list(tensor.shape)} was not made by the recorded program\n{self.graph}")
         node = self.graph.get_attr("constant", tensor)
         self.know(tensor, node)
@@ -104,7 +104,7 @@ def fresh_fake(value: Any, requires_grad: bool = False) -> Any:
     """A meta tensor of the same geometry over a storage of its own; numbers are themselves."""
     if not isinstance(value, Tensor):
         return value
-    contiguous = value._fake and is_row_major(value._geometry[1])  # said without numbers: some only the data knows
+    contiguous = value._fl_fake and is_row_major(value._fl_geometry[1])  # said without numbers: some only the data knows
     return fake_tensor(
         tuple(map(simplify_size, value.shape)),
         None if contiguous else tuple(value.stride()),
@@ -139,9 +139,9 @@ def with_traced_strides(made: Any, known: Any) -> Any:
         return tuple(with_traced_strides(m, k) for m, k in zip(made, known))
     if not isinstance(made, Tensor) or not isinstance(known, Tensor):
         return made
-    if made._strides == known._strides or not strides_differ(made, known):
+    if made._fl_strides == known._fl_strides or not strides_differ(made, known):
         return made
-    return restride(made, known._strides)
+    return restride(made, known._fl_strides)
 
 
 def strides_differ(a: Tensor, b: Tensor) -> bool:

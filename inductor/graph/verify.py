@@ -137,7 +137,7 @@ def _tensor_differs(expected: Tensor, actual: Tensor) -> str | None:
 
 def as_array(t: Tensor) -> np.ndarray:
     """The values in a type that numpy can compare."""
-    array = t._array
+    array = t._fl_array
     if t.dtype.is_complex:
         return array
     return array.astype(np.float64) if t.dtype.is_floating_point else array.astype(np.int64) if t.dtype is dtypes.bool else array

@@ -70,7 +70,7 @@ class Machine:
 
     def bind(self, inputs: Sequence[Any]) -> None:
         """Take symbols from the inputs, then give every buffer its memory."""
-        arrays = [x._array if isinstance(x, Tensor) else x for x in inputs]
+        arrays = [x._fl_array if isinstance(x, Tensor) else x for x in inputs]
         for symbol in self.program.symbols:
             self.env[symbol.name] = symbol_value(symbol, arrays[symbol.input])
         self.scalars = dict(self.scalars) | {s.name: float(arrays[s.input]) for s in self.program.floats}
@@ -79,7 +79,7 @@ class Machine:
                 self.memory[buffer] = self.input_memory(buffer, array)
         for buffer in self.program.buffers:
             if buffer.kind == "const":
-                self.memory[buffer] = self.input_memory(buffer, self.program.constants[buffer.name]._array)
+                self.memory[buffer] = self.input_memory(buffer, self.program.constants[buffer.name]._fl_array)
         block = garbage(self.size(self.program.arena_size))
         for buffer in self.program.buffers:
             if buffer not in self.memory:
@@ -191,10 +191,10 @@ class Machine:
 
     def run_eagerly(self, kernel: ExternCall) -> None:
         """The op on tensors over the buffers' memory."""
-        made = lambda view: Tensor._from_array(self.region(view), view.buffer.dtype)
+        made = lambda view: Tensor._fl_from_array(self.region(view), view.buffer.dtype)
         args = tuple(argument(a, made, self.env, self.scalars) for a in kernel.args)
         for buffer, value in zip(kernel.outputs, call_eagerly(kernel, args, self.scalars), strict=True):
-            self.array(buffer)[...] = value._array
+            self.array(buffer)[...] = value._fl_array
 
 
 RUN = {LoopKernel: Machine.loop, GemmKernel: Machine.gemm, ScatterKernel: Machine.scatter, ExternCall: Machine.extern}

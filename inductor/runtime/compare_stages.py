@@ -66,8 +66,8 @@ def own_copy(x: Tensor) -> Tensor:
     span = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride())) if x.numel() else 0
     block = np.empty(span, x.dtype.numpy)
     array = np.lib.stride_tricks.as_strided(block, tuple(x.shape), tuple(s * x.dtype.itemsize for s in x.stride()))
-    array[...] = x._array
-    return Tensor._from_array(array, x.dtype)
+    array[...] = x._fl_array
+    return Tensor._fl_from_array(array, x.dtype)
 
 
 def own_copy_of(x: Any) -> Any:
@@ -107,7 +107,7 @@ def gradients_or_none(outputs: list[Tensor], leaves: list[Tensor]) -> list | Non
 
 def tangent(t: Tensor) -> Tensor:
     values = np.cos(np.arange(t.numel(), dtype=np.float64)).reshape(tuple(t.shape))
-    return Tensor._from_array(values.astype(t.dtype.numpy), t.dtype)
+    return Tensor._fl_from_array(values.astype(t.dtype.numpy), t.dtype)
 
 
 def compare(expected: Observation, actual: Observation) -> str | None:

@@ -292,8 +292,8 @@ def _rule(rule: BackwardRule) -> tuple:
     """A traced backward: its graph like any other, its constants by value, since passes may compute with them."""
     values = hashlib.sha256()
     for constant in rule.graph.constants.values():
-        if isinstance(constant, Tensor) and not constant._fake:
-            values.update(constant._array.tobytes())
+        if isinstance(constant, Tensor) and not constant._fl_fake:
+            values.update(constant._fl_array.tobytes())
     return ("rule", rule.name, rule.wanted, rule.once, encode_graph(rule.graph), values.hexdigest())
 
 
@@ -303,7 +303,7 @@ def _value(x: Any, memory: dict) -> Any:
     if not isinstance(x, Tensor):
         return encode(x)
     place = memory.setdefault(id(x.untyped_storage()), len(memory))
-    offset = encode(x.storage_offset()) if x._fake else None
+    offset = encode(x.storage_offset()) if x._fl_fake else None
     return (x.dtype.name, encode(tuple(x.shape)), encode(tuple(x.stride())), offset, x.requires_grad, str(x.device), place)
 
 

@@ -86,8 +86,8 @@ class CompiledBackward:
     def look(self, results: list, seen: list) -> None:
         """Which saved results share memory with what the caller has: the same in every call, so the first one tells."""
         names = [name for name, at in self.places if at is None]
-        arrays = {name: t._array for name, t in zip(names, results) if isinstance(t, Tensor)}
-        seen = [t._array for t in seen if isinstance(t, Tensor)]
+        arrays = {name: t._fl_array for name, t in zip(names, results) if isinstance(t, Tensor)}
+        seen = [t._fl_array for t in seen if isinstance(t, Tensor)]
         self.shown = frozenset(
             name
             for name, a in arrays.items()
@@ -296,7 +296,7 @@ def replay(spec: ViewOfInput | ViewOfOutput, base: Tensor, symbols: dict) -> Ten
 
 
 def read_symbol(value: Any, what: str, dim: int) -> Any:
-    return value if what == "value" else value._sizes[dim] if what == "size" else value._strides[dim]
+    return value if what == "value" else value._fl_sizes[dim] if what == "size" else value._fl_strides[dim]
 
 
 if TYPE_CHECKING:
@@ -412,6 +412,8 @@ class CallContext:
     def _teach(self, way: BackwardDispatch) -> None:
         """The next backward of this graph, and of its other calls, goes the same way without Python."""
         seen = self.graph.training.shown
+        if not way.part.saved and any(self.graph.training.steps):
+            return  # it counts which steps have run: nothing that it had saved can tell
         if way.plain and way.tangents is not None and not any(way.part.saved[k] in seen for k in way.overwrites):
             run, places = unwrap_outputs(way.run)
             found = way.found if places is None else [None if k is None else places[k] for k in way.found]
@@ -475,8 +477,8 @@ class CallContext:
 
 def restride_gradient(grad: Tensor, strides: tuple) -> Tensor:
     """The gradient in the strides that the backward was compiled for."""
-    own = grad._strides
-    if own == strides or all(a == b or n == 1 for a, b, n in zip(own, strides, grad._sizes)):
+    own = grad._fl_strides
+    if own == strides or all(a == b or n == 1 for a, b, n in zip(own, strides, grad._fl_sizes)):
         return grad
     return restride(grad, strides)
 
@@ -486,7 +488,7 @@ def own_outputs(inner: list, reached: list[int], inputs: list) -> None:
     taken = {id(x) for x in inputs}
     for k in reached:
         if id(inner[k]) in taken:
-            inner[k] = inner[k]._alias()
+            inner[k] = inner[k]._fl_alias()
         taken.add(id(inner[k]))
 
 

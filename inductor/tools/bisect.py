@@ -228,7 +228,7 @@ def with_graph_strides(graph: Graph, inputs: Sequence) -> tuple:
     ]
     fits = [step is None or step == tuple(x.stride()) for x, step in zip(inputs, strides)]
     return tuple(
-        compare_stages.own_copy_of(x) if fit else repro.laid_out(x._array, x.dtype, step, False)
+        compare_stages.own_copy_of(x) if fit else repro.laid_out(x._fl_array, x.dtype, step, False)
         for x, step, fit in zip(inputs, strides, fits)
     )
 
@@ -266,7 +266,7 @@ def compare_program(call: GraphCall) -> Difference | None:
 
 
 def arrays(found: dict[str, Any]) -> dict[str, np.ndarray]:
-    return {name: x._array for name, x in found.items() if isinstance(x, Tensor)}
+    return {name: x._fl_array for name, x in found.items() if isinstance(x, Tensor)}
 
 
 def states_after_kernels(program: Program, call: GraphCall) -> list[dict[str, np.ndarray]]:
@@ -300,7 +300,7 @@ def first_wrong_kernel(program: Program, graph: Graph, pair: Callable, stage: st
 def array_differs(right: np.ndarray | None, made: np.ndarray | None, buffer: Buffer) -> str | None:
     if right is None or made is None or right.size != made.size:
         return None  # a value that only one of the stages has
-    tensors = [Tensor._from_array(np.asarray(a).reshape(made.shape), buffer.dtype) for a in (right, made)]
+    tensors = [Tensor._fl_from_array(np.asarray(a).reshape(made.shape), buffer.dtype) for a in (right, made)]
     return verify.differs(*tensors)
 
 
@@ -321,7 +321,7 @@ def compare_code(program: Program, right: list[dict[str, np.ndarray]], call: Gra
     shown = with_all_outputs(program)
     try:
         run, given = load(shown, wrap=False), [compare_stages.own_copy_of(x) for x in call.inputs]
-        repro.dirty([*given, *(Tensor._from_array(a, dtypes.from_numpy(a.dtype)) for state in right for a in state.values())])
+        repro.dirty([*given, *(Tensor._fl_from_array(a, dtypes.from_numpy(a.dtype)) for state in right for a in state.values())])
         made = run(given, call.seed, call.base)
     except CheckFailed:
         raise

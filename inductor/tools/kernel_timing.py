@@ -68,7 +68,7 @@ class KernelTimer:
 def rounds(timed: Any, given: list, spoiled: list[int]) -> tuple[list[float], list[list[int]], list]:
     """Seconds of each call, nanoseconds by kernel, and results. `spoiled`: inputs that a call writes, or uses the bytes of:
     what was an index must be one in the next call."""
-    kept = [(given[k]._array, given[k]._array.copy()) for k in spoiled]
+    kept = [(given[k]._fl_array, given[k]._fl_array.copy()) for k in spoiled]
     results = timed(given, 0, 0)
     calls, times, before = [], [], timed.statistics()["kernel_ns"]
     while len(calls) < ROUNDS and sum(calls) < ENOUGH:
@@ -107,4 +107,4 @@ def made_up(value: Any, hints: dict[str, Any]) -> Any:
     if value.dtype.is_floating_point or value.dtype.is_complex:
         block[...] = np.random.default_rng(0).random(block.size, np.float32) + 0.5
     array = np.lib.stride_tricks.as_strided(block, sizes, tuple(s * block.itemsize for s in strides))
-    return Tensor._from_array(array, value.dtype)
+    return Tensor._fl_from_array(array, value.dtype)

@@ -88,7 +88,7 @@ def dirty(values: Sequence) -> None:
     """Leave memory of these sizes with other values behind: code that does not write all of its results, or reads what it
     never wrote, would find the right ones of an earlier run there."""
     blocks = [np.full(x.numel() * x.dtype.itemsize, 0x7B, np.uint8) for x in values if isinstance(x, Tensor) for _ in range(3)]
-    kept = [Tensor._from_array(block, dtypes.uint8).clone() for block in blocks]
+    kept = [Tensor._fl_from_array(block, dtypes.uint8).clone() for block in blocks]
     del kept, blocks
 
 
@@ -168,7 +168,7 @@ def laid_out(array: np.ndarray, kind: Any, strides: tuple | None, requires_grad:
         placed = np.lib.stride_tricks.as_strided(block, array.shape, tuple(s * array.itemsize for s in strides))
         placed[...] = array
         array = placed
-    made = Tensor._from_array(array, kind)
+    made = Tensor._fl_from_array(array, kind)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -180,7 +180,7 @@ def input_text(number: int, x: Any, drawn: bool) -> str:
     rest = ("" if rows else f", strides={tuple(x.stride())}") + (", requires_grad=True" if x.requires_grad else "")
     if drawn:
         return f"normal({number}, {shape}, {x.dtype.name!r}{rest})"
-    packed = base64.b64encode(zlib.compress(np.ascontiguousarray(x._array).tobytes(), 9)).decode()
+    packed = base64.b64encode(zlib.compress(np.ascontiguousarray(x._fl_array).tobytes(), 9)).decode()
     lines = "\n           ".join(repr(packed[k : k + WIDTH]) for k in range(0, len(packed), WIDTH))
     return f"values({lines},\n           {shape}, {x.dtype.name!r}{rest})"
 

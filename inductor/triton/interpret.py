@@ -54,7 +54,7 @@ class InterpretedGraph:
 
 
 def as_tensor(value: Any, output: Any) -> Any:
-    return Tensor._from_array(value, output.dtype) if isinstance(value, np.ndarray) else value
+    return Tensor._fl_from_array(value, output.dtype) if isinstance(value, np.ndarray) else value
 
 
 class Launcher:

@@ -70,7 +70,7 @@ def launch(kernel: Any, grid: Callable[[dict], Any] | tuple | int, *args: Any, *
         if places == {"cuda"}:
             on_gpu(kernel, shape, given, options)
         else:
-            interpret(kernel, shape, {name: v._array if isinstance(v, Tensor) else v for name, v in given.items()})
+            interpret(kernel, shape, {name: v._fl_array if isinstance(v, Tensor) else v for name, v in given.items()})
     for name, t in tensors:
         if name in names:
             t.untyped_storage().bump()
@@ -78,7 +78,7 @@ def launch(kernel: Any, grid: Callable[[dict], Any] | tuple | int, *args: Any, *
 
 def is_fake(t: Tensor) -> bool:
     """Whether a tensor has no memory, neither here nor on a GPU."""
-    return t._array is None and getattr(t._storage, "block", None) is None
+    return t._fl_array is None and getattr(t._fl_storage, "block", None) is None
 
 
 def bind_arguments(kernel: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[dict, dict]:

@@ -15,7 +15,7 @@ struct FbApi {
         PyArrayObject* donor);
     // Fills `out` with draw (seed, ordinal), elements in order; `kind` as in kernels.h.
     void (*philox)(int kind, void* out, unsigned long seed, unsigned long ordinal, int word, long n);
-    void (*set_output_view)(PyObject* view); // the `_view` of tensors that compiled code makes in this thread; borrowed
+    void (*set_output_view)(PyObject* view); // the `_fl_view` of tensors that compiled code makes in this thread; borrowed
     const struct JobKernel* (*jobs)(); // the kernels by name (job.h), for this machine; ends with a null name
     long (*column_block)(); // columns in one unit of its columns kernels
 };

@@ -1,7 +1,7 @@
 // The callable around one compiled graph: checks inputs, binds symbols, allocates arena and outputs, drops the GIL,
 // runs.
 //
-// Inputs are Tensors (their `_array` slot is read by offset) or numpy arrays; symbols and floats come from sizes,
+// Inputs are Tensors (their `_fl_array` slot is read by offset) or numpy arrays; symbols and floats come from sizes,
 // strides and number inputs. plan[0] is the arena's size, plan[1] the work in elements; then per output sizes and
 // strides (in elements), then symbolic results. A nonzero code from generated code becomes `error(text of the check)`.
 #include "python.h"
@@ -22,7 +22,7 @@ constexpr long DROP_GIL_FROM = 12000; // work below stays serial in generated co
 // ---- the Tensor class
 TensorLayout tensor;
 PyObject* host; // the device of new tensors
-thread_local PyObject* output_view; // their `_view`; null: none
+thread_local PyObject* output_view; // their `_fl_view`; null: none
 
 // ---- specifications, from Python tuples
 struct InputSpec {

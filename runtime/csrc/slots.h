@@ -44,9 +44,9 @@ struct TensorLayout {
     Py_ssize_t array, dtype, device, requires_grad, grad_fn, storage, view, geometry, grad, output_nr, hooks;
 
     bool learn(PyTypeObject* tensor) { // false with an error set
-        bool learned = learn_slots(tensor, {{"_array", &array}, {"_dtype", &dtype}, {"_device", &device},
-            {"_requires_grad", &requires_grad}, {"_grad_fn", &grad_fn}, {"_storage", &storage}, {"_view", &view},
-            {"_geometry", &geometry}, {"_grad", &grad}, {"_output_nr", &output_nr}, {"_hooks", &hooks}});
+        bool learned = learn_slots(tensor, {{"_fl_array", &array}, {"_fl_dtype", &dtype}, {"_fl_device", &device},
+            {"_fl_requires_grad", &requires_grad}, {"_grad_fn", &grad_fn}, {"_fl_storage", &storage}, {"_fl_view", &view},
+            {"_fl_geometry", &geometry}, {"_grad", &grad}, {"_fl_output_nr", &output_nr}, {"_fl_hooks", &hooks}});
         if (learned) Py_XSETREF(type, (PyTypeObject*)Py_NewRef((PyObject*)tensor));
         return learned;
     }

@@ -198,8 +198,11 @@ def differing(seed, kind=programs, **settings):
     """None, or a text about the smallest program of this seed and kind that differs."""
     program = kind.Program(seed)
     text = kind.source(program)
-    if not valid(text) or compare(text, **settings) is None:
-        return None
+    try:
+        if not valid(text) or compare(text, **settings) is None:
+            return None
+    except TooLong:
+        return f"seed {seed}: more than {SECONDS} s of the processor's time\n{text}"
     least = minimised(program, lambda t: compare(t, **settings) is not None, kind=kind)
     k, plain, captured = compare(least, **settings) or compare(text, **settings)
     return f"seed {seed}, call {k + 1}:\n{least}\nplain:    {plain}\ncaptured: {captured}"

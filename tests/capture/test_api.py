@@ -27,7 +27,7 @@ if "api-test" not in backends.list_backends():
 
 
 def tensor(*shape):
-    return Tensor._from_array(np.zeros(shape, np.float32), dtypes.float32)
+    return Tensor._fl_from_array(np.zeros(shape, np.float32), dtypes.float32)
 
 
 class Converter:

@@ -203,6 +203,41 @@ def test_history_that_was_used_up(backend):
     assert torch.equal(w.grad, 2 * w.detach())
 
 
+def overwritten_by_draws(x):
+    x.uniform_(0.25, 0.5)
+    x.clamp_(max=1.0)
+    return x
+
+
+def overwritten_by_numbers(x):
+    x.copy_(torch.ones(2, 4))
+    return x.exp()
+
+
+def drawn_within(x):
+    x = x * 1
+    return x.uniform_(0.25, 0.5).clamp(max=1.0)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("fn", [overwritten_by_draws, overwritten_by_numbers, drawn_within])
+def test_history_is_used_up_where_gradients_need_nothing_of_it(fn, backend):
+    """Eager steps had saved something; the compiled backward, which gives zeros, has not."""
+    w = leaf(2, 4)
+    y = torch.compile(fn, backend=backend)(w * 1)
+    assert torch.autograd.grad(y.sum(), w)[0].eq(0).all()
+    with pytest.raises(RuntimeError, match="a second time"):
+        y.sum().backward()
+
+
+def test_history_without_anything_saved_runs_twice():
+    w = leaf(3)
+    y = torch.compile(lambda x: x + 1, backend="aot_eager")(w)
+    y.sum().backward()
+    y.sum().backward()
+    assert w.grad.eq(2).all()
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_history_that_lives_on(backend):
     def fn(w, v):

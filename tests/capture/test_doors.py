@@ -459,11 +459,11 @@ def resident():
 
 
 def test_memory_is_stable_over_entries():
-    x = Tensor._from_array(np.zeros((2, 3), np.float32), dtypes.float32)
+    x = Tensor._fl_from_array(np.zeros((2, 3), np.float32), dtypes.float32)
 
     def guard(tree, slots):
         node = tree.child("arg", "x")
-        node.check("tensor", dict(type=Tensor, dtype=x._dtype, device=x._device, sizes=(None, 3), strides=(None, 1)))
+        node.check("tensor", dict(type=Tensor, dtype=x._fl_dtype, device=x._fl_device, sizes=(None, 3), strides=(None, 1)))
         node.bind(0, "size", 0)
         tree.relation([1, 0, 0, 2, 8], "two rows")
         tree.alias([(node, 0)])

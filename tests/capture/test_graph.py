@@ -17,7 +17,7 @@ from flambeau.runtime.errors import InternalError
 
 def tensor(*shape):
     values = np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
-    return Tensor._from_array(values, dtypes.float32)
+    return Tensor._fl_from_array(values, dtypes.float32)
 
 
 class Builder:
@@ -57,8 +57,8 @@ def test_text_and_interpreter_agree():
     graph = small()
     x, w = tensor(3, 4), tensor(4)
     first, second = Interpreter(graph).run(x, w), graph.compile_python()(x, w)
-    assert np.array_equal(first[0]._array, second[0]._array) and first[2] == second[2] == 7
-    assert np.array_equal(first[1]["v"]._array, (x._array * w._array + 1).T)
+    assert np.array_equal(first[0]._fl_array, second[0]._fl_array) and first[2] == second[2] == 7
+    assert np.array_equal(first[1]["v"]._fl_array, (x._fl_array * w._fl_array + 1).T)
 
 
 def test_symbols_are_bound_from_sizes():
@@ -82,8 +82,8 @@ def test_number_inputs_bind_symbols():
     b.graph.placeholder("n", n), b.graph.placeholder("scale", scale)
     y = b.call(ops.mul, b.call(ops.full, (n,), 2.0, dtypes.float32, None), scale * 2)
     b.graph.set_output(y)
-    assert Interpreter(b.graph).run(3, 0.25)._array.tolist() == [1.0] * 3
-    assert b.graph.compile_python()(3, 0.25)._array.tolist() == [1.0] * 3
+    assert Interpreter(b.graph).run(3, 0.25)._fl_array.tolist() == [1.0] * 3
+    assert b.graph.compile_python()(3, 0.25)._fl_array.tolist() == [1.0] * 3
 
 
 def test_draws_use_their_ordinal():
@@ -93,9 +93,9 @@ def test_draws_use_their_ordinal():
     b.graph.draws = 2
     b.graph.set_output(drawn)
     with random.at(9, 5):
-        expected = ops.uniform(tensor(3, 4), 0.0, 1.0, None)._array
+        expected = ops.uniform(tensor(3, 4), 0.0, 1.0, None)._fl_array
     for run in (Interpreter(b.graph).run, b.graph.compile_python()):
-        assert np.array_equal(run(tensor(3, 4), seed=9, base=4)._array, expected)
+        assert np.array_equal(run(tensor(3, 4), seed=9, base=4)._fl_array, expected)
 
 
 def test_grad_marks_decide_what_is_recorded():
@@ -115,9 +115,9 @@ def test_several_outputs_and_constants():
     values = b.graph.call(operator.getitem, (both, 0), both.value[0])
     b.graph.set_output((values,))
     b.graph.lint()
-    expected = (tensor(3, 4)._array + tensor(4)._array).max(1)
-    assert np.array_equal(Interpreter(b.graph).run(tensor(3, 4))[0]._array, expected)
-    assert np.array_equal(b.graph.compile_python()(tensor(3, 4))[0]._array, expected)
+    expected = (tensor(3, 4)._fl_array + tensor(4)._fl_array).max(1)
+    assert np.array_equal(Interpreter(b.graph).run(tensor(3, 4))[0]._fl_array, expected)
+    assert np.array_equal(b.graph.compile_python()(tensor(3, 4))[0]._fl_array, expected)
 
 
 def test_replace_insert_erase():

@@ -231,6 +231,53 @@ def test_a_key_that_changes_is_looked_for():
     assert counters.snapshot()["fallbacks"] == {}
 
 
+def test_an_entry_that_setdefault_gives_and_nobody_takes_is_not_asked_for():
+    def make():
+        counts, table = collections.defaultdict(int), {"last": 0}
+
+        def f(x, i):
+            counts["n"] += 1
+            table.setdefault(i, i)
+            table.setdefault(i + 1, [i])
+            counts["n"] += i
+            return x * 2
+
+        return f, lambda: [counts, table]
+
+    check(make)
+
+
+def test_an_entry_that_setdefault_gives_is_the_one_that_is_there():
+    def make():
+        table = {k: [k] for k in range(20)}
+
+        def f(x, i):
+            taken = table.setdefault(i, [])
+            taken.append(1)
+            return x + len(taken), taken
+
+        return f, lambda: table
+
+    plain, compiled, _ = calls(make)
+    assert compiled == plain
+
+
+def test_a_place_that_held_a_text_and_then_a_tuple():
+    def make():
+        held = [0, "b"]
+
+        def f(x, i):
+            held.insert(0, (i, x))
+            r = x + (None in held)
+            held.insert(0, (i, x))
+            return r
+
+        return f, lambda: held
+
+    plain, compiled, _ = calls(make, count=5)
+    assert compiled == plain and counters.snapshot()["fallbacks"] == {}
+
+
 def test_a_text_from_outside_is_guarded_where_it_is_asked():
     def f(held, x, name):
         held.append(name)

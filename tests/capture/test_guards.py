@@ -24,7 +24,7 @@ def tensor(*shape, dtype=np.float32):
 
 
 def wrap(array):
-    return Tensor._from_array(array, dtypes.from_numpy(array.dtype))
+    return Tensor._fl_from_array(array, dtypes.from_numpy(array.dtype))
 
 
 def tree_of(kind, payload=None, path=()):
@@ -246,11 +246,11 @@ def tensor_tree(x, **changes):
     tree = native.GuardTree()
     payload = dict(
         type=type(x),
-        dtype=x._dtype,
-        device=x._device,
+        dtype=x._fl_dtype,
+        device=x._fl_device,
         requires_grad=x.requires_grad,
-        sizes=tuple(x._array.shape),
-        strides=tuple(s // x._array.itemsize for s in x._array.strides),
+        sizes=tuple(x._fl_array.shape),
+        strides=tuple(s // x._fl_array.itemsize for s in x._fl_array.strides),
     )
     tree.child("arg", "x").check("tensor", {**payload, **changes}, "x is as it was")
     return tree
@@ -261,7 +261,7 @@ def test_tensor_holds_and_each_part_fails():
     tree = tensor_tree(x)
     assert holds(tree, tensor(2, 3))
     grad = tensor(2, 3)
-    grad._requires_grad = True
+    grad._fl_requires_grad = True
     kinds = {"dtype": tensor(2, 3, dtype=np.float64), "rank": tensor(6), "requires_grad": grad, "type": np.zeros((2, 3))}
     for kind, other in kinds.items():
         assert not holds(tree, other)
@@ -284,7 +284,7 @@ def test_tensor_with_a_gradient_function_requires_grad():
 
 def test_leaves_are_told_from_results():
     x = tensor(2)
-    x._requires_grad = True
+    x._fl_requires_grad = True
     tree = tensor_tree(x, leaf=True)
     assert holds(tree, x)
     x._grad_fn = object()

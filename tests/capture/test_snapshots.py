@@ -40,7 +40,7 @@ def new_function(cell_value):
 
 def new_tensor(rng):
     shape = rng.choice([(2, 3), (4,), (1, 2)])
-    made = Tensor._from_array(np.zeros(shape, np.float32), dtypes.float32)
+    made = Tensor._fl_from_array(np.zeros(shape, np.float32), dtypes.float32)
     if rng.random() < 0.3:
         made._grad = new_tensor(rng)
     return made
@@ -110,11 +110,11 @@ def closure(rng, depth):
 def tensor_payload(x):
     return dict(
         type=type(x),
-        dtype=x._dtype,
-        device=x._device,
+        dtype=x._fl_dtype,
+        device=x._fl_device,
         requires_grad=x.requires_grad,
-        sizes=tuple(x._array.shape),
-        strides=tuple(s // x._array.itemsize for s in x._array.strides),
+        sizes=tuple(x._fl_array.shape),
+        strides=tuple(s // x._fl_array.itemsize for s in x._fl_array.strides),
     )
 
 
@@ -314,30 +314,30 @@ def mutate_function(rng, target):
 
 def mutate_tensor(rng, target):
     how = rng.randrange(7)
-    old = target._array
+    old = target._fl_array
     if how == 6:
         return store(
             lambda v: setattr(target, "_grad", v), gradient_of(target), rng.choice([new_tensor(rng), new_tensor(rng), None])
         )
     if how == 0:
-        target._array = np.zeros((5, 7), np.float32)
+        target._fl_array = np.zeros((5, 7), np.float32)
     elif how == 1:
-        target._array = np.zeros(old.shape, np.float32)  # the same, elsewhere
+        target._fl_array = np.zeros(old.shape, np.float32)  # the same, elsewhere
     elif how == 2:
-        kept = target._requires_grad
-        target._requires_grad = not kept
-        return lambda: setattr(target, "_requires_grad", kept)
+        kept = target._fl_requires_grad
+        target._fl_requires_grad = not kept
+        return lambda: setattr(target, "_fl_requires_grad", kept)
     elif how == 3 and old.flags.c_contiguous:
         sizes = old.shape
         old.shape = (old.size,) if rng.random() < 0.5 else (old.size, 1)  # the same array in another form
         return lambda: setattr(old, "shape", sizes)
     elif how == 4:
-        kept = target._dtype
-        target._dtype = dtypes.float64
-        return lambda: setattr(target, "_dtype", kept)
+        kept = target._fl_dtype
+        target._fl_dtype = dtypes.float64
+        return lambda: setattr(target, "_fl_dtype", kept)
     else:
-        target._array = np.zeros(tuple(2 * n for n in old.shape), np.float32)[tuple(slice(None, None, 2) for _ in old.shape)]
-    return lambda: setattr(target, "_array", old)
+        target._fl_array = np.zeros(tuple(2 * n for n in old.shape), np.float32)[tuple(slice(None, None, 2) for _ in old.shape)]
+    return lambda: setattr(target, "_fl_array", old)
 
 
 def mutate_class(rng, target):
@@ -445,7 +445,7 @@ def parameters_and_state():
     rng = random.Random(0)
     parameters = [new_tensor(rng) for _ in range(20)]
     for p in parameters:
-        p._grad = Tensor._from_array(np.zeros((3,), np.float32), dtypes.float32)
+        p._grad = Tensor._fl_from_array(np.zeros((3,), np.float32), dtypes.float32)
     state = collections.defaultdict(dict, {p: {"step": new_tensor(rng)} for p in parameters})
     root, tree = [parameters, state], native.GuardTree()
     places = tree.child("arg", "x").child("item", 0), tree.child("arg", "x").child("item", 1)
@@ -473,7 +473,7 @@ def test_gradients_that_are_replaced_do_not_cost_the_snapshot():
     root, tree = parameters_and_state()
     for _ in range(40):
         for p in root[0]:
-            p._grad = Tensor._from_array(np.zeros((3,), np.float32), dtypes.float32)
+            p._grad = Tensor._fl_from_array(np.zeros((3,), np.float32), dtypes.float32)
         assert tree.evaluate({"x": root})
     counts = tree.counts()
     assert (counts["tensors"], counts["loose"]) == (40, 20) and counts["polled"] >= 30, counts

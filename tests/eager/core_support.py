@@ -14,13 +14,13 @@ def T(values, grad=False, dtype=None):
         dtype = dtypes.float32
     if dtype is not None:
         array = array.astype(dtype.numpy)
-    t = Tensor._from_array(array, dtypes.from_numpy(array.dtype))
+    t = Tensor._fl_from_array(array, dtypes.from_numpy(array.dtype))
     return t.requires_grad_() if grad else t
 
 
 def V(t):
     """The values as nested lists."""
-    return t._array.tolist()
+    return t._fl_array.tolist()
 
 
 def op(name):

@@ -118,7 +118,7 @@ def test_backward_with_create_graph_leaves_a_differentiable_grad():
 def test_leaves_do_not_share_gradients():
     x, y = T([1.0, 2.0], True), T([3.0, 4.0], True)
     total(add(x, y)).backward()
-    assert x.grad is not y.grad and not np.shares_memory(x.grad._array, y.grad._array)
+    assert x.grad is not y.grad and not np.shares_memory(x.grad._fl_array, y.grad._fl_array)
     seed = T([1.0, 1.0])
     add(x, y).backward(seed)
     mul(T([5.0], True), 1.0).backward(s := T([7.0]))
@@ -292,7 +292,7 @@ def test_changing_what_was_not_saved_is_legal():
     c = exp(b)  # saves its result
     OPS["add"].inplace(b, 1.0)
     total(c).backward()
-    np.testing.assert_allclose(x.grad._array, np.exp([1.0, 2.0]), rtol=1e-6)
+    np.testing.assert_allclose(x.grad._fl_array, np.exp([1.0, 2.0]), rtol=1e-6)
 
 
 def test_saved_output_changed_in_place_raises():
@@ -306,7 +306,7 @@ def test_saved_output_changed_in_place_raises():
 def test_only_what_is_needed_is_saved():
     x, w = T([1.0, 2.0], True), T([3.0, 4.0])
     z = mul(x, w)
-    x._array[:] = 100  # w's gradient is not needed, so x was not saved
+    x._fl_array[:] = 100  # w's gradient is not needed, so x was not saved
     assert z.grad_fn.args[0] is None and z.grad_fn.args[1] is w
 
 
@@ -327,7 +327,7 @@ def test_saved_output_survives_its_tensor():
     z = mul(exp(x), 2.0)  # the exp's tensor is gone, its node lives
     (g,) = autograd.grad(total(z), x, create_graph=True)
     (h,) = autograd.grad(total(g), x)
-    np.testing.assert_allclose(h._array, 2 * np.exp([0.0, 1.0]), rtol=1e-6)
+    np.testing.assert_allclose(h._fl_array, 2 * np.exp([0.0, 1.0]), rtol=1e-6)
 
 
 # -- custom functions
@@ -513,7 +513,7 @@ def test_saved_tensor_hooks():
         z = exp(y)
     assert len(packed) == 3
     total(z).backward()
-    np.testing.assert_allclose(x.grad._array, 2 * np.array([1.0, 2.0]) * np.exp([1.0, 4.0]), rtol=1e-6)
+    np.testing.assert_allclose(x.grad._fl_array, 2 * np.array([1.0, 2.0]) * np.exp([1.0, 4.0]), rtol=1e-6)
 
 
 def test_anomaly_mode_names_the_forward_line():
@@ -569,7 +569,7 @@ def test_engine_runs_on_fakes_under_a_mode():
     with Tracer():
         y = total(mul(exp(x), 2.0))
         (g,) = autograd.grad(y, x, T(1.0))
-    assert seen[:3] == ["exp", "mul", "sum"] and "mul" in seen[3:] and g._fake and g.shape == (2, 3)
+    assert seen[:3] == ["exp", "mul", "sum"] and "mul" in seen[3:] and g._fl_fake and g.shape == (2, 3)
 
 
 def test_gradients_through_views():
@@ -601,13 +601,13 @@ def test_deep_graphs_do_not_recurse():
 
 
 def test_gradients_lie_as_their_leaf_does():
-    dense = T(np.zeros((4, 3)))._array.T  # a leaf with strides (1, 3)
+    dense = T(np.zeros((4, 3)))._fl_array.T  # a leaf with strides (1, 3)
     x = T(np.zeros((3, 4)), True)
-    x._array, x._requires_grad = dense, True
+    x._fl_array, x._fl_requires_grad = dense, True
     weights = T(np.arange(12.0).reshape(3, 4))
     mul(x, weights).backward(T(np.ones((3, 4))))
     assert x.stride() == x.grad.stride() == (1, 3) and V(x.grad) == V(weights)
     y = T(np.zeros((3, 1)), True)
-    y._array = np.broadcast_to(y._array, (3, 4))  # no dense leaf: row-major
+    y._fl_array = np.broadcast_to(y._fl_array, (3, 4))  # no dense leaf: row-major
     permute(mul(y, weights), (1, 0)).backward(T(np.ones((4, 3))))
     assert y.grad.stride() == (4, 1)

@@ -56,7 +56,7 @@ def test_kernels_see_types_sizes_and_strides(kernels):
     assert told(tell, x[:, ::2]) == [plugin_abi.TYPES["float32"], 2, 6, 0, 6]
     assert told(tell, np.array(True)) == [plugin_abi.TYPES["bool"], 0, 1, 1, 0]
     assert told(tell, np.zeros((0, 3), np.int64))[:4] == [plugin_abi.TYPES["int64"], 2, 0, 1]
-    assert told(tell, torch.zeros(2, dtype=torch.bfloat16)._array)[0] == plugin_abi.TYPES["bfloat16"]
+    assert told(tell, torch.zeros(2, dtype=torch.bfloat16)._fl_array)[0] == plugin_abi.TYPES["bfloat16"]
 
 
 @needs_compiler

@@ -130,7 +130,7 @@ def test_saved_result_of_an_in_place_op():
     b = mul(w, 1.0)
     exp.inplace(b)
     total(b).backward()
-    np.testing.assert_allclose(w.grad._array, np.exp([0.0, 1.0]), rtol=1e-6)
+    np.testing.assert_allclose(w.grad._fl_array, np.exp([0.0, 1.0]), rtol=1e-6)
 
 
 def test_shapes_and_types():
@@ -157,7 +157,7 @@ def test_read_only_arrays_are_refused():
     array = np.zeros(3, np.float32)
     array.flags.writeable = False
     with pytest.raises(RuntimeError, match="read-only"):
-        add_(Tensor._from_array(array, dtypes.float32), 1.0)
+        add_(Tensor._fl_from_array(array, dtypes.float32), 1.0)
 
 
 def test_overlapping_operands():
@@ -173,7 +173,7 @@ def test_overlapping_operands():
 
 def test_numpy_memory_is_shared_both_ways():
     array = np.zeros(3, np.float32)
-    t = Tensor._from_array(array, dtypes.float32)
+    t = Tensor._fl_from_array(array, dtypes.float32)
     add_(t, 1.0)
     array[0] = 9
     assert array.tolist() == [9.0, 1.0, 1.0] and V(t) == [9.0, 1.0, 1.0] and t.numpy() is array
@@ -201,9 +201,9 @@ def test_writes_to_fakes_bump_versions_and_rebase():
     w = fake_tensor((3,), requires_grad=True)
     v = select(x, 0, 0)
     add_(v, w)
-    assert x._version == 1 and x.requires_grad and v.requires_grad and x.grad_fn.name() == "SelectPutBackward0"
+    assert x._version == 1 and x.requires_grad and v.requires_grad and x.grad_fn.name() == "SelectScatterBackward0"
     (g,) = autograd.grad(total(x), w, fake_tensor(()))
-    assert g._fake and g.shape == (3,)
+    assert g._fl_fake and g.shape == (3,)
 
 
 def test_put_writes_through_a_view_of_a_copy():
@@ -254,8 +254,8 @@ def test_in_place_on_strided_memory(name, step):
     expected = OPS[name](T(values[::step].copy()))
     base = T(values)
     out = OPS[name].inplace(slice_(base, 0, 0, step, 24))
-    np.testing.assert_array_equal(out._array, expected._array)
-    np.testing.assert_array_equal(base._array[1::step], values[1::step])
+    np.testing.assert_array_equal(out._fl_array, expected._fl_array)
+    np.testing.assert_array_equal(base._fl_array[1::step], values[1::step])
 
 
 def test_in_place_views_keep_histories():

@@ -533,7 +533,7 @@ def test_halves_of_vectors():
     for dtype in ("float16", "bfloat16"):
         x, y = values(dtype, 10000) / 30, values(dtype, 10000, seed=3) / 30
         near(x @ y, double(x) @ double(y), dtype, 8)
-        assert reductions.dot(x.numpy() if dtype == "float16" else x._array, y._array).shape == ()
+        assert reductions.dot(x.numpy() if dtype == "float16" else x._fl_array, y._fl_array).shape == ()
         a, b = values(dtype, 200, 100) / 30, values(dtype, 100, seed=3) / 30
         near(a @ b, double(a) @ double(b), dtype, 8)
         near(b @ a.t(), double(a) @ double(b), dtype, 8)
@@ -689,7 +689,7 @@ def test_extremes_of_floats(dtype, shape):
 @pytest.mark.parametrize("shape, dim", [((316, 316), 0), ((4, 50, 70), 1), ((5, 128, 33), 1), ((9, 500), 0)])
 def test_sums_of_columns_have_the_bits_of_the_record(dtype, shape, dim):
     x = values(dtype, *shape)
-    got, kernel = x.sum(dim), reductions.reduce("sum", x.numpy() if dtype != "bfloat16" else x._array, (dim,), False)
+    got, kernel = x.sum(dim), reductions.reduce("sum", x.numpy() if dtype != "bfloat16" else x._fl_array, (dim,), False)
     assert (double(got) == np.asarray(kernel, np.float64)).all()
     near(x.mean(dim, keepdim=True), double(x).mean(dim, keepdims=True), dtype, 64)
 

@@ -77,7 +77,7 @@ MODES = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum
 def by_scatter(op, s, args):
     base = args[0]
     spec = infer(op, args)[0]
-    out = base._array.copy() if isinstance(base, Tensor) else np.zeros(spec.sizes, spec.dtype.numpy)
+    out = base._fl_array.copy() if isinstance(base, Tensor) else np.zeros(spec.sizes, spec.dtype.numpy)
     sizes = tuple(op.ranges(*args))
     index, value = op.loop(s, grid(sizes), (), *loaded(args))
     value = np.broadcast_to(value, sizes)
@@ -98,8 +98,8 @@ def test_loop_means_what_eager_does(name, make):
             real = real if isinstance(real, tuple) else (real,)
             found = by_loop(op, args, key)
             for value, out in zip(found, real):
-                assert tuple(value.shape) == tuple(out.shape) and np.asarray(value).dtype == out._array.dtype, (name, args)
-                a, b = np.asarray(value), out._array
+                assert tuple(value.shape) == tuple(out.shape) and np.asarray(value).dtype == out._fl_array.dtype, (name, args)
+                a, b = np.asarray(value), out._fl_array
                 if a.dtype.kind == "V" or a.dtype.kind == "f":
                     np.testing.assert_allclose(
                         a.astype(np.float64), b.astype(np.float64), rtol=2e-5, atol=2e-6, err_msg=str(args)

@@ -21,7 +21,7 @@ def faked(args):
 
     def one(a):
         if isinstance(a, Tensor):
-            return fake_tensor(a._sizes, a._strides, a.dtype, storage=Storage(None))
+            return fake_tensor(a._fl_sizes, a._fl_strides, a.dtype, storage=Storage(None))
         return type(a)(one(x) for x in a) if type(a) in (tuple, list) else a
 
     return tuple(one(a) for a in args)
@@ -43,7 +43,7 @@ def test_fakes_agree_with_eager(name, make):
             with dispatch.setting(fake=True):
                 fake = op(*fakes)
             flat = [t for t in (fake if isinstance(fake, (tuple, list)) else (fake,))]
-            assert all(t._array is None for t in flat), f"{name} computed on fakes"
+            assert all(t._fl_array is None for t in flat), f"{name} computed on fakes"
             assert geometry(fake) == geometry(real), f"{name}{[getattr(a, 'shape', a) for a in args]}"
 
 
@@ -136,4 +136,4 @@ def test_fakes_refuse_to_be_read():
 def test_fakes_record_like_tensors():
     x = fake_tensor((2, 3), requires_grad=True)
     y = OPS["mul"](x, fake_tensor((3,)))
-    assert y.requires_grad and y.grad_fn.name() == "MulBackward0" and not x._fake is False
+    assert y.requires_grad and y.grad_fn.name() == "MulBackward0" and not x._fl_fake is False

@@ -108,7 +108,7 @@ def test_a_permutation_is_the_order_of_its_draws(n):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("n, size", [(1, 1), (5, 3), (16, 16), (37, 23), (40, 129), (700, 350)])
 def test_taps_of_rows_side_by_side_are_those_of_each_row(n, size, dtype, rng):
-    x = fb.tensor(rng.standard_normal((45, n)) * 4).to(getattr(fb, dtype))._array
+    x = fb.tensor(rng.standard_normal((45, n)) * 4).to(getattr(fb, dtype))._fl_array
     x[3, n // 2], x[20, 0] = np.inf, np.nan
     lengths = rng.integers(0, 6, size)
     index, weight = rng.integers(0, n, lengths.sum()), rng.standard_normal(lengths.sum()).astype(np.float32)

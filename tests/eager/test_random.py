@@ -23,7 +23,7 @@ def test_philox_vectors():
 
 
 def draw(op, n=8, dtype=d.float32, generator=None):
-    return op((n,), dtype, None, generator)._array.copy()
+    return op((n,), dtype, None, generator)._fl_array.copy()
 
 
 def test_same_seed_same_numbers_and_one_ordinal_per_call():

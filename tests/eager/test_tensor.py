@@ -63,19 +63,19 @@ def test_hash_and_identity():
 def test_numpy_shares_memory():
     x = T([1.0, 2.0])
     x.numpy()[0] = 7
-    assert V(x) == [7.0, 2.0] and np.asarray(x) is x._array
+    assert V(x) == [7.0, 2.0] and np.asarray(x) is x._fl_array
     with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
         T([1.0], True).numpy()
 
 
 def test_strided_foreign_arrays():
     base = np.arange(12, dtype=np.float32).reshape(3, 4)
-    x = Tensor._from_array(base[:, ::2], d.float32)
+    x = Tensor._fl_from_array(base[:, ::2], d.float32)
     assert x.stride() == (4, 2) and V(select(x, 1, 1)) == [2.0, 6.0, 10.0]
     OPS["add"].inplace(select(x, 0, 1), 100.0)
     assert base[1].tolist() == [104.0, 5.0, 106.0, 7.0]
     with pytest.raises(ValueError, match="negative"):
-        Tensor._from_array(base[::-1], d.float32).untyped_storage()
+        Tensor._fl_from_array(base[::-1], d.float32).untyped_storage()
 
 
 def test_operations_on_noncontiguous_and_empty():
@@ -131,7 +131,7 @@ def test_deepcopy():
         and V(y) == [1.0, 2.0]
         and y.requires_grad
         and V(y.grad) == [5.0, 6.0]
-        and not np.shares_memory(x._array, y._array)
+        and not np.shares_memory(x._fl_array, y._fl_array)
     )
     with pytest.raises(RuntimeError, match="graph leaves"):
         copy.deepcopy(mul(x, 2.0))
@@ -186,7 +186,7 @@ def test_devices():
 
 def test_meta_device_makes_no_bytes():
     x = OPS["full"]((2, 3), 1.0, d.float32, devices.meta)
-    assert x._fake and x.device.type == "meta" and mul(x, 2.0).device.type == "meta"
+    assert x._fl_fake and x.device.type == "meta" and mul(x, 2.0).device.type == "meta"
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
         x.tolist()
 

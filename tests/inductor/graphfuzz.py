@@ -80,7 +80,7 @@ class Input:
 
     def tensor(self):
         """(what the gradient is taken for, the argument)."""
-        made = Tensor._from_array(self.array(), getattr(dtypes, self.dtype))
+        made = Tensor._fl_from_array(self.array(), getattr(dtypes, self.dtype))
         if self.grad is None or not made.dtype.is_floating_point:
             return made, made
         made.requires_grad_()
@@ -208,11 +208,11 @@ def show(call, program):
         outputs = call(*given)
         everything = [*tensors_in(outputs), *given]
         gradients = gradients_or_none(everything, [x for x, i in zip(leaves, program.inputs) if i.grad and x.requires_grad])
-    arrays = [t._array for t in everything]
+    arrays = [t._fl_array for t in everything]
     facts = [(t.dtype.name, tuple(t.shape), strides_told(t), t.requires_grad) for t in everything]
     shares = groups([id(t) for t in everything]) + groups([t.untyped_storage().data_ptr() or id(t) for t in everything])
     for g in gradients or ():
-        arrays.append(None if g is None else g._array)
+        arrays.append(None if g is None else g._fl_array)
         facts.append(None if g is None else (g.dtype.name, tuple(g.shape)))
     return Shown(arrays, facts, shares, gradients is None)
 
@@ -308,8 +308,8 @@ class Shaken(dispatch.Mode):
 
     def move(self, t):
         eps = EPSILON.get(t.dtype.name)
-        if eps and t._array.flags.writeable and t._array.size:
-            t._array *= (1 + eps * self.rng.uniform(-2, 2, t._array.shape)).astype(t._array.dtype)
+        if eps and t._fl_array.flags.writeable and t._fl_array.size:
+            t._fl_array *= (1 + eps * self.rng.uniform(-2, 2, t._fl_array.shape)).astype(t._fl_array.dtype)
 
 
 def spread(program, count=24):

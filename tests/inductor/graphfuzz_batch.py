@@ -72,7 +72,7 @@ class Twin:
         coarse = coarsest_named(self.program.text())  # (a float32 made from halves is no more exact for that)
         for k, (a, b) in enumerate(zip(wanted, values, strict=True)):
             if isinstance(a, Tensor):
-                problem = arrays_differ(a._array, b._array, coarse)
+                problem = arrays_differ(a._fl_array, b._fl_array, coarse)
                 problem = problem or (strides_told(a) != strides_told(b) and "strides differ") or None
             else:
                 problem = None if a == b else f"{b} instead of {a}"

@@ -534,14 +534,14 @@ class Drawer:
 
 
 def largest(t):
-    array = t._array
+    array = t._fl_array
     if not array.size or array.dtype.kind == "b":
         return 0.0
     return float(np.abs(array.astype(np.float64)).max())
 
 
 def inside(t, high):
-    return t.numel() and t._array.min() >= -0 and t._array.max() < high
+    return t.numel() and t._fl_array.min() >= -0 and t._fl_array.max() < high
 
 
 def broadcasts(a, b):

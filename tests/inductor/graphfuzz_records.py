@@ -83,7 +83,7 @@ class Noting(Samples):
     def slot(self, tensor):
         if id(tensor) in self.slots:
             return self.slots[id(tensor)][1]
-        return Slot("given", tuple(tensor.shape), tensor.dtype.name, array=tensor.detach()._array.copy())
+        return Slot("given", tuple(tensor.shape), tensor.dtype.name, array=tensor.detach()._fl_array.copy())
 
 
 @functools.cache

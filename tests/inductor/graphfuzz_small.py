@@ -90,7 +90,7 @@ def computed(program):
             exec(str(line), dict(SCOPE), space)
             value = space.get(line.name)
             if isinstance(value, Tensor):
-                found[line.name] = np.array(value.detach()._array)
+                found[line.name] = np.array(value.detach()._fl_array)
     return found
 
 

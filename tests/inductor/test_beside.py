@@ -65,7 +65,7 @@ def test_sums_down_columns_are_begun_by_the_rows(name, soon, trace, make, assert
         assert kernel.vector == "inner" and kernel.outer[-1].extent == 4
         assert not store.index[0].free_names() & {kernel.outer[-1].name}
     for actual, wanted in zip(interpreter.run(program, (x,)), fn(x), strict=True):
-        assert_close(actual, wanted._array, 1e-4, 1e-4)
+        assert_close(actual, wanted._fl_array, 1e-4, 1e-4)
 
 
 @needs_compiler
@@ -80,7 +80,7 @@ def test_sums_begun_by_the_rows_in_generated_code(name, dtype, soon):
     close = {"float32": 1e-4, "float64": 1e-12, "bfloat16": 5e-2, "int32": 0}[dtype]
     for actual, wanted in zip(run(*make()), fn(*make()), strict=True):
         np.testing.assert_allclose(
-            actual._array.astype(np.float64), wanted._array.astype(np.float64), rtol=close, atol=close * 20
+            actual._fl_array.astype(np.float64), wanted._fl_array.astype(np.float64), rtol=close, atol=close * 20
         )
 
 

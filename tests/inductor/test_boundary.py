@@ -26,7 +26,7 @@ def bad_lookup(x, index, table):
 
 
 def indices(*values):
-    return Tensor._from_array(np.array(values, np.int64), dtypes.int64)
+    return Tensor._fl_from_array(np.array(values, np.int64), dtypes.int64)
 
 
 def quotients(x, y):
@@ -48,17 +48,17 @@ def test_division_of_integers_by_zero_is_checked(backend):
 def test_a_failed_check_changes_nothing():
     x, table = tensor(3, 4), tensor(5, 4, seed=1)
     run = compiled(bad_lookup, x, indices(0, 4), table, backend="loops")
-    before, version, state = x._array.copy(), x._version, random.default_generator.get_state()
+    before, version, state = x._fl_array.copy(), x._version, random.default_generator.get_state()
     with pytest.raises(CheckFailed):
         run(x, indices(0, 7), table)
-    assert np.array_equal(x._array, before) and x._version == version
+    assert np.array_equal(x._fl_array, before) and x._version == version
     assert (
-        np.array_equal(random.default_generator.get_state()._array, state._array)
+        np.array_equal(random.default_generator.get_state()._fl_array, state._fl_array)
         if isinstance(state, Tensor)
         else random.default_generator.get_state() == state
     )
     run(x, indices(0, 4), table)
-    assert not np.array_equal(x._array, before)
+    assert not np.array_equal(x._fl_array, before)
 
 
 def test_stages_that_agree_pass():
@@ -124,9 +124,9 @@ def test_every_stage_leaves_its_text(tmp_path):
 def test_constants_are_inputs_of_the_compiled_graph():
     constant = tensor(4)
     run = compiled(lambda x: (ops.mul(x, constant),), tensor(3, 4))
-    assert np.allclose(run(tensor(3, 4))[0]._array, tensor(3, 4)._array * constant._array)
-    constant._array[:] = 2.0
-    assert np.allclose(run(tensor(3, 4))[0]._array, tensor(3, 4)._array * 2.0)
+    assert np.allclose(run(tensor(3, 4))[0]._fl_array, tensor(3, 4)._fl_array * constant._fl_array)
+    constant._fl_array[:] = 2.0
+    assert np.allclose(run(tensor(3, 4))[0]._fl_array, tensor(3, 4)._fl_array * 2.0)
 
 
 def test_a_first_compilation_in_inference_mode_leaves_later_outputs_ordinary():
@@ -161,13 +161,13 @@ def test_gradients_may_come_with_any_strides():
         ones = x.grad
         x2 = leaf(3, 4)
         ops.sum(f(x2, w)[0], (0, 1), False).backward()
-        assert np.allclose(ones._array, x2.grad._array)
+        assert np.allclose(ones._fl_array, x2.grad._fl_array)
 
 
 def test_outputs_own_their_memory_between_calls():
     x = tensor(3, 4)
     run = compiled(lambda x: (ops.exp(x), ops.permute(ops.exp(x), (1, 0))), x, backend="loops")
-    first = [t._array.copy() for t in run(x)]
+    first = [t._fl_array.copy() for t in run(x)]
     kept = run(x)
     run(tensor(3, 4, seed=9))
-    assert all(np.array_equal(a, b._array) for a, b in zip(first, kept))
+    assert all(np.array_equal(a, b._fl_array) for a, b in zip(first, kept))

@@ -37,7 +37,7 @@ F32 = dtypes.float32
 
 
 def tensor(array):
-    return Tensor._from_array(array, dtypes.from_numpy(array.dtype))
+    return Tensor._fl_from_array(array, dtypes.from_numpy(array.dtype))
 
 
 @pytest.fixture(scope="module")

@@ -245,7 +245,7 @@ def test_a_parameter_that_eager_does_not_save_may_change_before_backward():
 
 def held_by(loss, parameters):
     """Bytes that eager's graph keeps for the backward, parameters apart."""
-    own, arrays, stack, seen = {id(base(p._array)) for p in parameters}, {}, [loss.grad_fn], set()
+    own, arrays, stack, seen = {id(base(p._fl_array)) for p in parameters}, {}, [loss.grad_fn], set()
     while stack:
         node = stack.pop()
         if node is None or id(node) in seen or not hasattr(node, "args"):
@@ -254,7 +254,7 @@ def held_by(loss, parameters):
         stack += [edge[0] for edge in node.flat_edges() if edge is not None]
         saved = [*(node.args or ()), *(node.outs[0] if node.outs else ())]
         for x in saved:
-            array = x.array if type(x) is SavedOutput else getattr(x, "_array", None)
+            array = x.array if type(x) is SavedOutput else getattr(x, "_fl_array", None)
             if array is not None:
                 array = base(array)
                 arrays[id(array)] = array

@@ -370,7 +370,7 @@ def test_written_inputs_that_share_memory_are_refused():
 
     graph = capture(both, tensor(3, 4), tensor(3, 4))
     a, b = graph.inputs
-    b.value._storage = a.value.untyped_storage()
+    b.value._fl_storage = a.value.untyped_storage()
     with pytest.raises(Unsupported, match="shares memory"):
         functionalize(graph)
 

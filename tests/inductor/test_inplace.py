@@ -45,7 +45,7 @@ def test_only_what_is_written_behind_the_last_check_lies_in_place():
         ops.add_(y, ops.sum(ops.matmul(ops.index_select(x, 0, rows), ops.transpose(x, 0, 1)), (1,), False))
         return ()
 
-    args = tensor(6, 4), tensor(2, seed=1), Tensor._from_array(np.array([1, 5]), dtypes.int64)
+    args = tensor(6, 4), tensor(2, seed=1), Tensor._fl_from_array(np.array([1, 5]), dtypes.int64)
     result, inplace = program(f, *args)
     assert result.checks and inplace == [False, True]
 
@@ -105,17 +105,17 @@ def test_a_program_that_may_fail_writes_beside():
         ops.add_(x, 1.0)
         return (ops.embedding(table, index),)
 
-    index = Tensor._from_array(np.array([1, 2]), dtypes.int64)
+    index = Tensor._fl_from_array(np.array([1, 2]), dtypes.int64)
     _, inplace = program(f, tensor(3, 4), index, tensor(5, 4))
     assert inplace == [False]
 
 
 def test_the_callers_memory_is_what_is_written():
     x = tensor(30, 4)
-    memory, version = x._array, x._version
+    memory, version = x._fl_array, x._version
     expected = memory + 1.0
     compiled(lambda x: (ops.add_(x, 1.0),), tensor(30, 4), backend="loops")(x)
-    assert x._array is memory and np.allclose(memory, expected) and x._version == version + 1
+    assert x._fl_array is memory and np.allclose(memory, expected) and x._version == version + 1
 
 
 @pytest.mark.parametrize("backend", ["loops", "inductor"])
@@ -131,7 +131,7 @@ def test_what_the_backward_needs_is_not_overwritten_by_the_next_call(backend):
         first = run(w, state)[0]
         run(w, state)
         ops.sum(first, (0, 1), False).backward()
-        return w.grad._array
+        return w.grad._fl_array
 
     run = compiled(f, tensor(30, 4).requires_grad_(), tensor(30, 4, seed=1), backend=backend)
     np.testing.assert_allclose(gradient_of_the_first(run), gradient_of_the_first(f), rtol=1e-5)
@@ -147,11 +147,11 @@ def test_a_new_value_that_is_saved_has_memory_of_its_own(backend):
 
     run = compiled(f, tensor(30, 4).requires_grad_(), tensor(30, 4, seed=1), backend=backend)
     w, state = tensor(30, 4).requires_grad_(), tensor(30, 4, seed=1)
-    expected = state._array + 1
+    expected = state._fl_array + 1
     first = run(w, state)[0]
     run(w, state)
     ops.sum(first, (0, 1), False).backward()
-    np.testing.assert_allclose(w.grad._array, expected, rtol=1e-6)
+    np.testing.assert_allclose(w.grad._fl_array, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("backend", ["inductor"])
@@ -163,11 +163,13 @@ def test_compiled_code_writes_in_place_too(backend):
     with config.patch(verify=True):
         run = driver.compile_graph(capture(step, tensor(30, 4), tensor(30, 4), tensor(30, 4)), [tensor(30, 4)] * 3)
     p, g, m = tensor(30, 4), tensor(30, 4, seed=1), tensor(30, 4, seed=2)
-    expected_m = m._array * 0.9 + g._array
-    expected_p = p._array - 0.1 * expected_m
-    memory = p._array
+    expected_m = m._fl_array * 0.9 + g._fl_array
+    expected_p = p._fl_array - 0.1 * expected_m
+    memory = p._fl_array
     run(p, g, m)
-    assert p._array is memory and np.allclose(memory, expected_p, atol=1e-6) and np.allclose(m._array, expected_m, atol=1e-6)
+    assert (
+        p._fl_array is memory and np.allclose(memory, expected_p, atol=1e-6) and np.allclose(m._fl_array, expected_m, atol=1e-6)
+    )
 
 
 # -- what a recurrent layer keeps lies where its products were
@@ -242,7 +244,7 @@ RESHAPED = {  # temps that are left
 @pytest.mark.parametrize("name", RESHAPED)
 def test_what_is_copied_for_other_sizes_alone_is_made_there(name, backend):
     left, f = RESHAPED[name]
-    inputs = lambda: (tensor(3, 4), Tensor._from_array(np.array([[1, 1, 0, 7], [2, 2, 2, 2], [7, 6, 5, 0]]), dtypes.int64))
+    inputs = lambda: (tensor(3, 4), Tensor._fl_from_array(np.array([[1, 1, 0, 7], [2, 2, 2, 2], [7, 6, 5, 0]]), dtypes.int64))
     after = write_temps(scheduled(f, *inputs()))
     after.verify()
     assert sum(b.kind == "temp" for b in after.buffers) == left, after.text()

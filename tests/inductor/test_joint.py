@@ -184,7 +184,7 @@ def test_two_equal_dropouts_are_two_draws(backend):
         return (ops.sub(ops.dropout(x, 0.5)[0], ops.dropout(x, 0.5)[0]),)
 
     check(f, lambda: (leaf(6, 8),), backend=backend)
-    assert compiled(f, leaf(6, 8), backend=backend)(leaf(6, 8))[0]._array.any()
+    assert compiled(f, leaf(6, 8), backend=backend)(leaf(6, 8))[0]._fl_array.any()
 
 
 def test_each_call_draws_anew_and_moves_the_generator_as_eager_does():

@@ -51,8 +51,8 @@ def with_rows(*numbers):
 
     def make():
         table, index, w, b = inputs()()
-        table._array[[1, 4], :2] = numbers
-        index._array[...] = index._array % 3 + (index._array % 3 > 0)
+        table._fl_array[[1, 4], :2] = numbers
+        index._fl_array[...] = index._fl_array % 3 + (index._fl_array % 3 > 0)
         return table, index, w, b
 
     return make
@@ -97,15 +97,15 @@ def test_the_rows_are_multiplied(name):
 def test_rows_that_nobody_looks_up_have_no_say(name):
     """A NaN or an infinity there, or in the weights, reaches no gradient of them."""
     make = with_rows(float("nan"), float("inf"))
-    index = make()[1]._array
+    index = make()[1]._fl_array
     assert 1 not in index and 4 not in index
     assert rows_multiplied(WHOLE[name], *make()) == [5]
     check(WHOLE[name], make)
 
     table, index, w, b = make()
-    w._array[2, 1] = float("inf")
+    w._fl_array[2, 1] = float("inf")
     compiled(WHOLE[name], table, index, w, b, backend="inductor")(table, index, w, b)[0].sum().backward()
-    assert (table.grad._array[[1, 4]] == 0).all()
+    assert (table.grad._fl_array[[1, 4]] == 0).all()
 
 
 def test_parts_of_the_rows_themselves():

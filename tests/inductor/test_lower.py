@@ -42,7 +42,7 @@ def split(args):
 
 def compare(program, inputs, expected, assert_close):
     for actual, wanted in zip(interpreter.run(program, inputs, DRAW), expected, strict=True):
-        assert_close(actual, wanted._array)
+        assert_close(actual, wanted._fl_array)
 
 
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
@@ -65,9 +65,11 @@ def test_samples(name, symbolic, trace, make, assert_close):
         scheduled.verify()
         compare(scheduled, tensors, expected, assert_close)
         for output, wanted in zip(scheduled.outputs, expected):
-            if output.kind == "output" and wanted._array.size > 1 and not op.kind.name == "VIEW":
+            if output.kind == "output" and wanted._fl_array.size > 1 and not op.kind.name == "VIEW":
                 actual = interpreter.run(scheduled, tensors, DRAW)[scheduled.outputs.index(output)]
-                assert same_strides(actual, wanted._array), f"{name}: strides {actual.strides}, eager has {wanted._array.strides}"
+                assert same_strides(actual, wanted._fl_array), (
+                    f"{name}: strides {actual.strides}, eager has {wanted._fl_array.strides}"
+                )
 
 
 def same_strides(a, b):
@@ -117,18 +119,18 @@ def test_extern_without_a_template_is_a_call_on_a_view(trace, make, assert_close
     program = lower(trace(lambda x: OPS["add"](OPS["sort"](OPS["transpose"](x, 0, 1), 0, False)[0], 1.0), x))
     (call,) = kernels(program, ExternCall)
     assert call.args[0].buffer.kind == "input" and call.args[0].strides == (1, 4)
-    assert_close(interpreter.run(program, [x])[0], np.sort(x._array.T, 0) + 1)
+    assert_close(interpreter.run(program, [x])[0], np.sort(x._fl_array.T, 0) + 1)
 
 
 def test_scatter_starts_from_a_copy(trace, make, assert_close):
     base, index, source = make(6, 3), make.ints(6, 4), make(4, 3)
     program = lower(trace(lambda b, i, s: OPS["index_add"](b, 0, i, s), base, index, source))
     assert len(kernels(program, ScatterKernel)) == 1
-    before = base._array.copy()
+    before = base._fl_array.copy()
     expected = before.copy()
-    np.add.at(expected, index._array, source._array)
+    np.add.at(expected, index._fl_array, source._fl_array)
     assert_close(interpreter.run(program, [base, index, source])[0], expected)
-    np.testing.assert_array_equal(base._array, before)
+    np.testing.assert_array_equal(base._fl_array, before)
 
 
 def test_random_numbers_are_those_of_eager(trace):
@@ -138,14 +140,14 @@ def test_random_numbers_are_those_of_eager(trace):
     with random.at(99, 4):
         expected = draw()
     program = plan(schedule(lower(trace(draw))))
-    np.testing.assert_array_equal(interpreter.run(program, [], {"seed": 99, "base": 4})[0], expected._array)
+    np.testing.assert_array_equal(interpreter.run(program, [], {"seed": 99, "base": 4})[0], expected._fl_array)
 
 
 def test_symbols_are_read_from_sizes(trace, make, assert_close):
     program = plan(schedule(lower(trace(lambda x, y: OPS["add"](OPS["exp"](x), y), make(4, 6), make(6), symbolic=True))))
     for shape in ((4, 6), (9, 2), (3, 33)):
         x, y = make(*shape), make(shape[1])
-        assert_close(interpreter.run(program, [x, y])[0], np.exp(x._array) + y._array)
+        assert_close(interpreter.run(program, [x, y])[0], np.exp(x._fl_array) + y._fl_array)
 
 
 def test_symbolic_numbers_are_scalars_of_the_program(trace, make, assert_close):
@@ -153,7 +155,7 @@ def test_symbolic_numbers_are_scalars_of_the_program(trace, make, assert_close):
     graph = trace(lambda x, scale, n: OPS["add"](OPS["mul"](x, scale * 2.0), n), x, 0.5, 3, symbolic=True)
     program = plan(schedule(lower(graph)))
     assert [s.name for s in program.floats] and not program.constants
-    assert_close(interpreter.run(program, [x, 0.25, 7])[0], x._array * np.float32(0.5) + np.float32(7))
+    assert_close(interpreter.run(program, [x, 0.25, 7])[0], x._fl_array * np.float32(0.5) + np.float32(7))
 
 
 def test_a_size_settled_while_lowering_leaves_no_symbol(trace, make, assert_close):
@@ -171,4 +173,4 @@ def test_a_size_settled_while_lowering_leaves_no_symbol(trace, make, assert_clos
         del OPS["turned"]
     program.verify()
     assert graph.env.solved == 1 and not program.symbols and "s0" not in program.text()
-    assert_close(interpreter.run(program, [x])[0], np.exp(x._array) + np.float32(5))
+    assert_close(interpreter.run(program, [x])[0], np.exp(x._fl_array) + np.float32(5))

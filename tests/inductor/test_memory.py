@@ -26,11 +26,11 @@ def chain(n):
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 def test_a_chain_needs_two_places(symbolic, trace, make, assert_close):
     x = make(16, 16)
-    x._array *= 0.2
+    x._fl_array *= 0.2
     program = plan(schedule(lower(trace(chain(8), x, symbolic=symbolic))))
     size = program.arena_size if isinstance(program.arena_size, int) else program.arena_size.evaluate({"s0": 16})
     assert len(program.arena) == 7 and size == 2 * 16 * 16 * 4, program.text()
-    expected = x._array
+    expected = x._fl_array
     for _ in range(8):
         expected = expected @ expected
     assert_close(interpreter.run(program, [x])[0], expected)
@@ -77,7 +77,7 @@ def test_a_map_overwrites_what_it_alone_still_reads(trace, make, assert_close):
     x, y = make(16, 16), make(16, 16)
     program = plan(schedule(lower(trace(fn, x, y))))
     assert len(program.arena) == 2 and len(set(program.arena.values())) == 1
-    assert_close(interpreter.run(program, [x, y])[0], fn(x, y)._array, 1e-4, 1e-4)
+    assert_close(interpreter.run(program, [x, y])[0], fn(x, y)._fl_array, 1e-4, 1e-4)
 
 
 def test_no_overwriting_where_other_points_still_read(trace, make, assert_close):
@@ -88,7 +88,7 @@ def test_no_overwriting_where_other_points_still_read(trace, make, assert_close)
     x, y = make(8, 8), make(8, 8)
     program = plan(schedule(lower(trace(fn, x, y))))
     assert len(set(program.arena.values())) == 2, program.text()
-    assert_close(interpreter.run(program, [x, y])[0], fn(x, y)._array, 1e-4, 1e-4)
+    assert_close(interpreter.run(program, [x, y])[0], fn(x, y)._fl_array, 1e-4, 1e-4)
 
 
 def test_the_arena_changes_no_value(trace, make):
@@ -126,8 +126,8 @@ def test_temps_end_where_a_donated_input_ends(rows, found, trace, make, assert_c
 
     inputs = [make(rows, 2 * rows), make(2 * rows, 50), make(50, 50), make(2, rows)]
     for x in inputs:
-        x._array *= 0.1
-    expected = fn(*inputs)._array
+        x._fl_array *= 0.1
+    expected = fn(*inputs)._fl_array
     program = plan(schedule(lower(trace(fn, *inputs))), [1])
     assert_within_their_homes(program)
     halves = {b.name for b in program.buffers if b.sizes == (rows, 50)}
@@ -142,7 +142,7 @@ def test_an_output_takes_over_no_smaller_input(columns, found, trace, make, asse
         return O["gemm"](O["gemm"](v, x), w)
 
     inputs = [make(2, 30), make(30, 50), make(50, columns)]
-    expected = fn(*inputs)._array
+    expected = fn(*inputs)._fl_array
     program = plan(schedule(lower(trace(fn, *inputs))), [1])
     assert len(program.homes) == found, program.text()
     program.verify()
@@ -153,13 +153,13 @@ def test_an_output_takes_over_no_smaller_input(columns, found, trace, make, asse
 def test_temps_of_symbolic_sizes_lie_in_a_donated_input(size, trace, make, assert_close):
     inputs = [make(size, size) for _ in range(2)]
     for x in inputs:
-        x._array *= 0.1
+        x._fl_array *= 0.1
 
     def fn(x, y):
         a = O["gemm"](O["gemm"](x, x), y)
         return O["gemm"](O["gemm"](a, y), O["transpose"](a, 0, 1))
 
-    expected = fn(*inputs)._array
+    expected = fn(*inputs)._fl_array
     program = plan(schedule(lower(trace(fn, *inputs, symbolic=True))), [0])
     assert program.homes and program.symbols, program.text()
     assert_within_their_homes(program, {s.name: size for s in program.symbols})

@@ -26,14 +26,14 @@ def test_a_map_gives_what_numpy_gives(name, dtype):
     reals = tuple(0.25 + k for k in range(len(op.params) - tensors))
     x = np.concatenate([np.linspace(-9, 9, 1001), [0.0, -0.0, np.inf, -np.inf, np.nan, 0.25, -0.25]])
     arrays = [torch.tensor(x, dtype=getattr(torch, dtype)), torch.tensor(x[::-1].copy(), dtype=getattr(torch, dtype))][:tensors]
-    made = op.kernels["native"](*(a._array for a in arrays), *reals)
+    made = op.kernels["native"](*(a._fl_array for a in arrays), *reals)
     if dtype == "float64" and not formulas.in_double(op):
         assert made is NotImplemented
         return
     with np.errstate(all="ignore"):
         want = op(*(a.double() for a in arrays), *reals)
     tolerance = {"float32": 5e-6, "float64": 1e-14, "bfloat16": 1e-2, "float16": 1e-3}[dtype]
-    np.testing.assert_allclose(np.asarray(made, np.float64), want._array, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(np.asarray(made, np.float64), want._fl_array, rtol=tolerance, atol=tolerance)
 
 
 def test_other_operands_go_to_numpy():

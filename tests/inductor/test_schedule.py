@@ -87,7 +87,7 @@ def check(trace, fn, inputs, assert_close, symbolic=False, draw=None):
     expected = expected if isinstance(expected, tuple) else (expected,)
     for each in (program, scheduled):
         for actual, wanted in zip(interpreter.run(each, inputs, draw), expected, strict=True):
-            assert_close(actual, wanted._array, 1e-4, 1e-4)
+            assert_close(actual, wanted._fl_array, 1e-4, 1e-4)
     return scheduled
 
 
@@ -168,9 +168,9 @@ def test_small_reductions_are_not_split(trace, make, assert_close):
 
 def test_a_split_maximum_with_nan_and_of_negative_numbers(trace, make, assert_close):
     x = make(100003)
-    x._array[:] = -np.abs(x._array) - 1
+    x._fl_array[:] = -np.abs(x._fl_array) - 1
     check(trace, lambda x: O["amax"](x, (0,), False), (x,), assert_close)
-    x._array[77] = np.nan
+    x._fl_array[77] = np.nan
     check(trace, lambda x: O["amax"](x, (0,), False), (x,), assert_close)
 
 

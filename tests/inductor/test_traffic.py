@@ -99,7 +99,7 @@ def test_symbolic_sizes_decide_in_the_call(trace, make, assert_close, monkeypatc
     compiled = wrapper.load(program, wrap=False)
     for rows in (50, 51, 49):  # just large enough, larger, too small
         x = make(rows, 64)
-        assert_close(compiled([x._array])[0], np.exp(x._array), 1e-5, 1e-6)
+        assert_close(compiled([x._fl_array])[0], np.exp(x._fl_array), 1e-5, 1e-6)
 
 
 @needs_compiler
@@ -172,16 +172,16 @@ def test_sums_of_everything_join_the_rows_and_columns_come_last(symbolic, trace,
     assert [rows.vector, columns.vector] == ["inner", "outer"] and len(last) == 1, program.text()
     assert {r.combine for step in rows.steps for r in step.reduces} == {"max", "sum"}
     for actual, wanted in zip(interpreter.run(program, inputs), fn(*inputs), strict=True):
-        assert_close(actual, wanted._array, 1e-4, 1e-4)
+        assert_close(actual, wanted._fl_array, 1e-4, 1e-4)
 
 
 def test_rows_that_wait_for_the_sum_do_not_make_its_parts(trace, make, assert_close):
     fn = lambda x: O["sum"](O["exp"](O["sub"](x, O["sum"](x, (0, 1), False))), (1,), False)
     x = make(250, 300)
-    x._array *= 1e-3
+    x._fl_array *= 1e-3
     program = schedule(lower(trace(fn, x)))
     program.verify()
-    assert_close(interpreter.run(plan(program), (x,))[0], fn(x)._array, 1e-4, 1e-4)
+    assert_close(interpreter.run(plan(program), (x,))[0], fn(x)._fl_array, 1e-4, 1e-4)
 
 
 def test_a_sum_that_joins_nothing_leaves_no_trace(trace, make):

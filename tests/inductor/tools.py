@@ -28,7 +28,7 @@ def tensor(*shape, seed=0, dtype=dtypes.float32, high=None):
     """Reproducible values: normal floats, or ints below `high`."""
     generator = np.random.default_rng(seed + 7 * len(shape) + sum(shape))
     values = generator.integers(0, high, shape) if high else generator.standard_normal(shape)
-    return Tensor._from_array(values.astype(dtype.numpy), dtype)
+    return Tensor._fl_from_array(values.astype(dtype.numpy), dtype)
 
 
 def leaf(*shape, seed=0):
@@ -96,11 +96,15 @@ def alias_pattern(result, inputs):
     first = {}
     same = [first.setdefault(id(t), k) for k, t in enumerate(everything)]
     bounds = [
-        np.byte_bounds(t._array) if hasattr(np, "byte_bounds") else np.lib.array_utils.byte_bounds(t._array) for t in everything
+        np.byte_bounds(t._fl_array) if hasattr(np, "byte_bounds") else np.lib.array_utils.byte_bounds(t._fl_array)
+        for t in everything
     ]
     shares = [
         [
-            a is not b and bounds[i][0] < bounds[j][1] and bounds[j][0] < bounds[i][1] and np.shares_memory(a._array, b._array)
+            a is not b
+            and bounds[i][0] < bounds[j][1]
+            and bounds[j][0] < bounds[i][1]
+            and np.shares_memory(a._fl_array, b._fl_array)
             for j, b in enumerate(everything)
         ]
         for i, a in enumerate(everything)

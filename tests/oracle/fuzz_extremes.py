@@ -136,7 +136,14 @@ MEANT = {
         r"(add|sub|rsub|diff|subtract|add_operator|sub_operator) .*complex",
         r"result: values \(NaN of torch\)",
     ): "PyTorch multiplies one operand by a complex 1: infinite parts become NaN",
-    (r"addcmul|addcdiv|lerp", r"result: values \((NaN|infinity)\)"): "at overflow: PyTorch's vectors fuse product and sum",
+    (
+        r"addcmul|addcdiv|lerp|index_add",
+        r"result: values \((NaN|infinity)\)",
+    ): "at overflow: PyTorch's vectors fuse product and sum",
+    (
+        r"^multihead .*float16",
+        r"gradient 1\.[01]: values\n",
+    ): "of one key, scores have no gradient: what is left is the difference of rounded halves",
     (r"float16", r"ComplexHalf"): "halves make complex numbers of floats: there is no complex32",
     (r"fake_quantize|vander", r"Scale must be|supports floating point"): "more types are taken",
     (r"log_ndtr", r"gradient 1.0: values\n"): "far below, PyTorch divides exponentials that underflow",
@@ -225,6 +232,10 @@ MEANT_FOR = {
     (r"F\.gelu", r"result: values \(NaN of torch\)"): (
         lambda x: x == np.inf,
         "PyTorch's vector kernel gives NaN for gelu(inf), its scalar kernel inf",
+    ),
+    (r"^channels_last ", r"gradient 1\.\d: values$"): (
+        lambda x: (x != 0) & (np.abs(x) < 1e-6),
+        "the slope of relu at a sum that one library rounds to 0 and the other to its last digit",
     ),
     (r"instance_norm", r"result: values$"): (lambda x: np.abs(x) > 1e4, "PyTorch scales and shifts apart: the digits cancel"),
     (r"torch\.(mul|multiply|div|divide|true_divide|prelu)|xlog1?p?y", r"gradient 1.\d: values \((NaN|infinity)"): (

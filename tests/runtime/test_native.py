@@ -344,7 +344,7 @@ def test_the_eager_generator_draws_these_numbers():
         drawn = OPS["rand"]((1000,), dtypes.float32) if "rand" in OPS else None
     if drawn is None:
         pytest.skip("no rand record")
-    np.testing.assert_array_equal(drawn._array, eager_uniform(5, 3, 1000, np.float32))
+    np.testing.assert_array_equal(drawn._fl_array, eager_uniform(5, 3, 1000, np.float32))
 
 
 def test_philox_refusals():

@@ -49,14 +49,14 @@ def _reduce(t):
             "support crossing process boundaries.  If you just want to transfer the data, call detach() "
             "on the tensor before serializing (e.g., putting it on the queue)."
         )
-    if t._array.flags.c_contiguous:  # a piece of a larger storage goes alone
-        flat: Any = flat_bytes(t._array)
-        return _tensor, (pickle.PickleBuffer(flat), t.dtype, tuple(t.shape), t._requires_grad)
-    return _view, (t.untyped_storage(), t.dtype, tuple(t.shape), t.stride(), t.storage_offset(), t._requires_grad)
+    if t._fl_array.flags.c_contiguous:  # a piece of a larger storage goes alone
+        flat: Any = flat_bytes(t._fl_array)
+        return _tensor, (pickle.PickleBuffer(flat), t.dtype, tuple(t.shape), t._fl_requires_grad)
+    return _view, (t.untyped_storage(), t.dtype, tuple(t.shape), t.stride(), t.storage_offset(), t._fl_requires_grad)
 
 
 def _tensor(raw, dtype, sizes, requires_grad):
-    made = Tensor._from_array(np.frombuffer(raw, np.uint8).view(dtype.numpy).reshape(sizes), dtype)
+    made = Tensor._fl_from_array(np.frombuffer(raw, np.uint8).view(dtype.numpy).reshape(sizes), dtype)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -65,7 +65,7 @@ def _storage(raw):
 
 
 def _view(raw, dtype, sizes, strides, offset, requires_grad):
-    flat = Tensor._from_array(raw[: raw.size // dtype.itemsize * dtype.itemsize].view(dtype.numpy), dtype)
+    flat = Tensor._fl_from_array(raw[: raw.size // dtype.itemsize * dtype.itemsize].view(dtype.numpy), dtype)
     made = flat.as_strided(sizes, strides, offset)
     return made.requires_grad_() if requires_grad else made
 

@@ -170,11 +170,11 @@ class VectorQuantizerEMA(nn.Module):
         self.register_buffer("_ema_cluster_size", torch.zeros(n))
         self._ema_w = nn.Parameter(torch.Tensor(n, dim))
         self._ema_w.data.normal_()
-        self._n, self._dim, self._decay, self._epsilon, self._cost = n, dim, decay, epsilon, commitment_cost
+        self._n, self._fl_dim, self._decay, self._epsilon, self._cost = n, dim, decay, epsilon, commitment_cost
 
     def forward(self, inputs):
         inputs = inputs.permute(0, 2, 3, 1).contiguous()
-        flat = inputs.view(-1, self._dim)
+        flat = inputs.view(-1, self._fl_dim)
         distances = (
             torch.sum(flat**2, dim=1, keepdim=True)
             + torch.sum(self._embedding.weight**2, dim=1)
