@@ -61,7 +61,7 @@ class Metadata(importlib.metadata.DistributionFinder):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Then(spec.loader, _reach_children if name == SPAWN else self.homes.settle)
+            spec.loader = _Spawning(spec.loader) if name == SPAWN else _Settling(spec.loader, self.homes)
         return spec
 
     def find_distributions(self, context=importlib.metadata.DistributionFinder.Context()):
@@ -100,26 +100,14 @@ class _Homes:
     """Gives classes their homes below `torch`, and modules their public paths, where `inspect` and `pickle` look."""
 
     def __init__(self, flambeau):
-        self.flambeau, self.waiting = flambeau, []
+        self.flambeau, self.waiting, self.loading = flambeau, [], 0
 
     def settle(self, module):
         home = class_homes.settle(module, self.flambeau.__name__, self.flambeau._PUBLIC_MODULES)
         if home is not None:
-            self.waiting.append((home, module.__name__))
-        ready = [pair for pair in self.waiting if not _initializing(pair[1])]
-        self.waiting = [pair for pair in self.waiting if pair not in ready]
-        for home, _ in ready:
-            importlib.import_module(home)
-
-
-def _initializing(path):
-    """Whether a module, or a package that it lies in, is only being imported."""
-    while path:
-        spec = getattr(sys.modules.get(path), "__spec__", None)
-        if getattr(spec, "_initializing", False):
-            return True
-        path = path.rpartition(".")[0]
-    return False
+            self.waiting.append(home)
+        while self.waiting and not self.loading:  # the public path of a module that is only half there would stay so
+            importlib.import_module(self.waiting.pop())
 
 
 class _Started:
@@ -132,11 +120,11 @@ class _Started:
         )
 
 
-class _Then:
-    """Loads a module as its own loader does, and then does something with it."""
+class _Spawning:
+    """Loads multiprocessing.spawn as its own loader does."""
 
-    def __init__(self, loader, then):
-        self.loader, self.then = loader, then
+    def __init__(self, loader):
+        self.loader = loader
 
     def __getattr__(self, name):  # what inspect, linecache and pkgutil ask a loader for
         return getattr(self.loader, name)
@@ -146,7 +134,23 @@ class _Then:
 
     def exec_module(self, module):
         self.loader.exec_module(module)
-        self.then(module)
+        _reach_children(module)
+
+
+class _Settling(_Spawning):
+    """Loads a module of this package, whose classes get their homes then."""
+
+    def __init__(self, loader, homes):
+        super().__init__(loader)
+        self.homes = homes
+
+    def exec_module(self, module):
+        self.homes.loading += 1
+        try:
+            self.loader.exec_module(module)
+        finally:
+            self.homes.loading -= 1
+        self.homes.settle(module)
 
 
 def _reach_children(spawn):

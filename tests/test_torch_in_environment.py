@@ -18,7 +18,7 @@ def work(x):
     return torch.__name__, x.sum().item()
 
 if __name__ == "__main__":
-    print(torch.__name__, torch.Tensor.__module__.partition(".")[0], F.relu(torch.tensor([-1.0, 2.0])).tolist(), sys.argv[1:])
+    print(torch.__name__, torch.__flambeau__.__name__, F.relu(torch.tensor([-1.0, 2.0])).tolist(), sys.argv[1:])
     for method in ("fork", "spawn", "forkserver"):
         with multiprocessing.get_context(method).Pool(1) as pool:
             print(method, *pool.apply(work, (torch.ones(3),)))
