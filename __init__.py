@@ -85,6 +85,8 @@ _PACKAGES = (
     "signal.windows",
     "sparse",
     "testing",
+    "utils.data.datapipes.iter",
+    "utils.data.datapipes.map",
     "utils.benchmark",
 )
 # Names that are attributes of a module, fetched when first asked for.
@@ -92,12 +94,16 @@ _PUBLIC_ATTRIBUTES = {
     "compile": "capture.frontend.compiler",
     "summary": "eager.nn.summary",
     "_segment_reduce": "eager.compat.names",
+    "_convert_indices_from_coo_to_csr": "eager.compat.names",
+    "_convert_indices_from_csr_to_coo": "eager.compat.names",
     "while_loop": "eager.compat.higher_order.while_loop",
     "vmap": "eager.func",
     "ops": "eager.compat.operators",
     "cpu": "eager.compat.accelerators",
     "cond": "eager.compat.higher_order.cond",
     "sparse_coo_tensor": "eager.sparse",
+    "sparse_csr_tensor": "eager.sparse",
+    "sparse_csc_tensor": "eager.sparse",
     **dict.fromkeys(
         (
             "SymInt",

@@ -31,8 +31,8 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
     Options.sci_mode = sci_mode
 
 
-def text(t) -> str:
-    """`tensor(...)` with the attributes that differ from the defaults."""
+def text(t, contents: str | None = None) -> str:
+    """`tensor(...)` with the attributes that differ from the defaults. `contents`: what stands for the elements."""
     suffixes, start = [], beginning(t)
     array = t._fl_array
     if array is None and t._fl_storage.runtime is not None:
@@ -42,7 +42,7 @@ def text(t) -> str:
         suffixes += [f"device='{t._fl_device}'", f"size={tuple(t._fl_sizes)}"]
         body = "..."
     else:
-        body = "[]" if array.size == 0 else values(array, t._fl_dtype, len(start))
+        body = contents or ("[]" if array.size == 0 else values(array, t._fl_dtype, len(start)))
         if array.size == 0 and t.ndim != 1:
             suffixes.append(f"size={tuple(t._fl_sizes)}")
     if t._fl_dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool, dtypes.default_complex()) or (

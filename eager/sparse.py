@@ -1,13 +1,19 @@
-"""Sparse tensors by coordinates: a list of places and of values there, of which the dense tensor is made (or a product with one).
+"""Sparse tensors by coordinates (COO) and by compressed rows or columns (CSR, CSC): places, and values there, of which the
+dense tensor, or a product with one, is made.
 
-No Tensor: what it cannot do has no method and says so. Gradients go to the values.
+No Tensors, though `isinstance` says so as of PyTorch's: what they cannot do has no method and says so. Functions of the library
+that take them (`torch.mm`, `torch.matmul`, `torch.sum`, ...) are given to them by `__torch_function__`. Gradients go to the
+values. Each is made of ops on places and values, so that a sparse matrix times a dense one costs a row of the dense one per value
+(https://pytorch.org/docs/stable/sparse.html).
 """
 
 import math
+import operator
+from typing import Any
 
 from . import api
 from .dtypes import bool as truth, int64
-from .memory_formats import sparse_coo
+from .memory_formats import sparse_coo, sparse_csc, sparse_csr
 from .sizes import Size
 from .tensor import Tensor
 
@@ -64,27 +70,104 @@ def _check(indices, ends, values, shape):
             raise RuntimeError(f"found negative index {indices[dim].min().item()} for dim {dim}")
 
 
-class SparseTensor:
-    """What `sparse_coo_tensor` gives."""
+def sparse_csr_tensor(
+    crow_indices,
+    col_indices,
+    values,
+    size=None,
+    *,
+    dtype=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    check_invariants=None,
+):
+    """A matrix by rows: `crow_indices` (rows + 1) tell where the columns `col_indices` (nnz) and `values` (nnz) of each begin."""
+    return _compressed(SparseCsrTensor, crow_indices, col_indices, values, size, dtype, device, requires_grad)
 
-    is_sparse, layout = True, sparse_coo
 
-    def __init__(self, indices, values, shape, coalesced):
-        self._places, self._numbers, self.shape, self._coalesced = indices, values, shape, coalesced
+def sparse_csc_tensor(
+    ccol_indices,
+    row_indices,
+    values,
+    size=None,
+    *,
+    dtype=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    check_invariants=None,
+):
+    """A matrix by columns: `ccol_indices` (columns + 1) tell where the rows `row_indices` (nnz) and `values` (nnz) of each
+    begin."""
+    return _compressed(SparseCscTensor, ccol_indices, row_indices, values, size, dtype, device, requires_grad)
+
+
+def _compressed(kind, starts, others, values, size, dtype, device, requires_grad):
+    """Checks what a compressed matrix is made of."""
+    name, (first, second) = f"sparse_{kind._short}_tensor", kind._names
+    if requires_grad:
+        raise RuntimeError(f"{name}(requires_grad=True) is not available: give values that require a gradient")
+    starts, others = (api.as_tensor(i, device=device) for i in (starts, others))
+    values = api.as_tensor(values, dtype=dtype, device=device)
+    if starts.dim() != 1 or others.dim() != 1 or not values.dim():
+        raise RuntimeError(
+            f"{name}: {first} and {second} must have one dim (there are no batches of such tensors) and values at least one, "
+            f"but got {starts.dim()}, {others.dim()} and {values.dim()}"
+        )
+    places, numbers = starts.tolist(), others.tolist()
+    inner = [len(places) - 1, max(numbers, default=-1) + 1]
+    inner = inner[:: 1 if kind._axis == 0 else -1]
+    shape = Size((*inner, *values.shape[1:])) if size is None else Size(size)
+    if len(shape) != 1 + values.dim() or tuple(shape[2:]) != tuple(values.shape[1:]) or len(places) != shape[kind._axis] + 1:
+        raise RuntimeError(f"{name}: {first} must have one number more than dim {kind._axis} of {list(shape)}, not {len(places)}")
+    if places[0] != 0 or places[-1] != len(numbers) or any(a > b for a, b in zip(places, places[1:])):
+        raise RuntimeError(f"{name}: {first} must ascend from 0 to nnz = {len(numbers)}, but got {places}")
+    if len(numbers) != values.shape[0]:
+        raise RuntimeError(f"{name}: {second} and values must have the same nnz, but got {len(numbers)} and {values.shape[0]}")
+    if any(not 0 <= number < shape[1 - kind._axis] for number in numbers):
+        raise RuntimeError(f"{name}: {second} must be in [0, {shape[1 - kind._axis]}), but got {numbers}")
+    return kind(starts, others, values, shape)
+
+
+class _Sparse:
+    """What both forms share: they are made of `_coordinates()`, the places of their values."""
+
+    __class__ = property(lambda self: Tensor)  # for isinstance: programs ask it as of PyTorch's
+    is_sparse = is_sparse_csr = False
+    _grad_fn, _fl_requires_grad, _fl_view, _base = (
+        None,
+        False,
+        None,
+        None,
+    )  # to autograd it is a constant: its values are the operands
+    is_cuda = is_meta = is_quantized = is_nested = is_mkldnn = False
+    _kind = "sparse"
+    shape: Size
+    _numbers: Any
+
+    def _coordinates(self) -> Any:
+        """(sparse dims, nnz), in the order of the values."""
+        raise NotImplementedError
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", str(func))
+        method = FUNCTIONS.get(name)
+        if method is None:
+            raise TypeError(f"torch.{name}() takes no sparse tensors in flambeau: call to_dense() first")
+        return method(*args, **(kwargs or {}))
 
     def __getattr__(self, name):
-        raise AttributeError(f"sparse tensors have no {name!r} in flambeau: call to_dense() first")
-
-    def __repr__(self):
-        return (
-            f"tensor(indices={self._places},\n       values={self._numbers},\n       size={tuple(self.shape)}, "
-            f"nnz={self._nnz()}, layout={self.layout})"
-        )
+        raise AttributeError(f"{self._kind} tensors have no {name!r} in flambeau: call to_dense() first")
 
     dtype = property(lambda self: self._numbers.dtype)
     device = property(lambda self: self._numbers.device)
     requires_grad = property(lambda self: self._numbers.requires_grad)
+    grad_fn = property(lambda self: self._numbers.grad_fn)
+    is_leaf = property(lambda self: self._numbers.is_leaf)
     ndim = property(lambda self: len(self.shape))
+    mT = T = property(lambda self: self.transpose(-2, -1))
 
     def size(self, dim=None):
         return self.shape if dim is None else self.shape[dim]
@@ -92,8 +175,139 @@ class SparseTensor:
     def dim(self):
         return len(self.shape)
 
+    ndimension = dim
+
     def numel(self):
         return math.prod(self.shape)
+
+    nelement = numel
+
+    def __len__(self):
+        return self.shape[0]
+
+    def _nnz(self):
+        return self._numbers.shape[0]
+
+    def is_floating_point(self):
+        return self._numbers.is_floating_point()
+
+    def is_complex(self):
+        return self._numbers.is_complex()
+
+    def requires_grad_(self, requires_grad=True):
+        self._numbers.requires_grad_(requires_grad)
+        return self
+
+    def to(self, *args, **kwargs):
+        return self._with(self._numbers.to(*args, **kwargs))
+
+    def detach(self):
+        return self._with(self._numbers.detach())
+
+    def clone(self, *, memory_format=None):
+        return self._with(self._numbers.clone())
+
+    def contiguous(self, memory_format=None):
+        return self
+
+    def float(self):
+        return self._with(self._numbers.float())
+
+    def double(self):
+        return self._with(self._numbers.double())
+
+    def half(self):
+        return self._with(self._numbers.half())
+
+    def cpu(self):
+        return self._with(self._numbers.cpu())
+
+    def type(self, dtype=None):
+        if dtype is None:
+            return self._numbers.type().replace("torch.", "torch.sparse.")
+        return self._with(self._numbers.type(dtype))
+
+    # -- arithmetic on values
+
+    def __neg__(self):
+        return self._with(-self._numbers)
+
+    neg = __neg__
+
+    def abs(self):
+        return self.coalesce()._with_abs()
+
+    def __mul__(self, other):
+        """By a number; or by a dense tensor of the same shape, of which only what stands at the places counts."""
+        if isinstance(other, _Sparse):
+            return self * other.to_dense()
+        if isinstance(other, Tensor) and other.dim():
+            other = other.expand(self.shape)[tuple(self._coordinates())]
+        elif not isinstance(other, (int, float, complex, Tensor)):
+            return NotImplemented
+        return self._with(self._numbers * other)
+
+    __rmul__ = mul = multiply = __mul__
+
+    def __truediv__(self, other):
+        if not isinstance(other, (int, float, complex, Tensor)) or isinstance(other, Tensor) and other.dim():
+            return NotImplemented  # (zeros of the one divide zeros of the other)
+        return self._with(self._numbers / other)
+
+    div = true_divide = __truediv__
+
+    def sum(self, dim=None, dtype=None):
+        """Of all values; or over dims, a sparse tensor (dense where none is left)."""
+        values = self._numbers if dtype is None else self._numbers.to(dtype)
+        if dim is None:
+            return values.sum()
+        dims = {d % self.dim() for d in ([dim] if isinstance(dim, int) else dim)}
+        return self.to_sparse()._with(values)._sum_over(dims)
+
+    # -- products
+
+    def __matmul__(self, other):
+        if isinstance(other, _Sparse):
+            return (self @ other.to_dense()).to_sparse()
+        return _product(self, other) if isinstance(other, Tensor) else NotImplemented
+
+    mm = matmul = bmm = mv = __matmul__
+
+    def __rmatmul__(self, other):
+        """A dense matrix times this: the transposed product."""
+        if not isinstance(other, Tensor) or isinstance(other, _Sparse):
+            return NotImplemented
+        if other.dim() == 1:
+            return _product(self.mT, other)
+        return _product(self.mT, other.mT).mT
+
+    def to_dense(self, dtype=None, *, masked_grad=None):
+        dense = _added(self.shape, tuple(self._coordinates()), self._numbers)
+        return dense if dtype is None else dense.to(dtype)
+
+
+class SparseTensor(_Sparse):
+    """What `sparse_coo_tensor` gives."""
+
+    is_sparse, layout = True, sparse_coo
+
+    def __init__(self, indices, values, shape, coalesced):
+        self._places, self._numbers, self.shape, self._coalesced = indices, values, shape, coalesced
+
+    def __repr__(self):
+        return (
+            f"tensor(indices={self._places},\n       values={self._numbers},\n       size={tuple(self.shape)}, "
+            f"nnz={self._nnz()}, layout={self.layout})"
+        )
+
+    def _with(self, values):
+        return SparseTensor(self._places, values, self.shape, self._coalesced)
+
+    def _with_abs(self):
+        return self._with(self._numbers.abs())
+
+    def _coordinates(self):
+        return self._places
 
     def sparse_dim(self):
         return self._places.shape[0]
@@ -136,16 +350,230 @@ class SparseTensor:
         values = _added((len(places), *self._numbers.shape[1:]), (which,), self._numbers)
         return SparseTensor(api.stack(api.unravel_index(places, self.shape[: self.sparse_dim()])), values, self.shape, True)
 
-    def to_dense(self, *, masked_grad=None):
-        return _added(self.shape, tuple(self._places), self._numbers)
+    def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
+        if layout is not None and layout is not sparse_coo:
+            return self.to_sparse_csr() if layout is sparse_csr else self.to_sparse_csc()
+        return self
+
+    to_sparse_coo = to_sparse
+
+    def to_sparse_csc(self, dense_dim=None):
+        return self.transpose(0, 1).to_sparse_csr().transpose(0, 1)
+
+    def to_sparse_csr(self, dense_dim=None):
+        if self.sparse_dim() != 2:
+            raise RuntimeError(f"to_sparse_csr() takes matrices, but this has {self.sparse_dim()} sparse dims")
+        sorted_ = self.coalesce()
+        rows, columns = sorted_._places
+        counts = api.bincount(rows, minlength=self.shape[0])
+        starts = api.cat([api.zeros(1, dtype=int64, device=self.device), counts.cumsum(0)])
+        return SparseCsrTensor(starts, columns, sorted_._numbers, self.shape)
 
     def t(self):
         if self.sparse_dim() > 2 or self.dense_dim():
             raise RuntimeError("t() expects a tensor with <= 2 sparse and 0 dense dimensions")
         return SparseTensor(self._places.flip(0), self._numbers, Size(reversed(self.shape)), self._nnz() < 2)
 
-    def __matmul__(self, other):
-        return self.to_dense() @ other if isinstance(other, Tensor) else NotImplemented
+    def transpose(self, dim0, dim1):
+        dim0, dim1 = dim0 % self.dim(), dim1 % self.dim()
+        if max(dim0, dim1) >= self.sparse_dim():
+            raise RuntimeError("transpose() exchanges two of the sparse dims, those of the places")
+        order = list(range(self.sparse_dim()))
+        order[dim0], order[dim1] = dim1, dim0
+        shape = [self.shape[k] for k in order] + list(self.shape[self.sparse_dim() :])
+        return SparseTensor(self._places[order], self._numbers, Size(shape), self._nnz() < 2 or dim0 == dim1 and self._coalesced)
+
+    def unsqueeze(self, dim):
+        dim = dim % (self.dim() + 1)
+        if dim > self.sparse_dim():
+            raise RuntimeError("unsqueeze() adds a dim to the sparse ones, those of the places")
+        zeros = api.zeros(1, self._nnz(), dtype=self._places.dtype, device=self.device)
+        places = api.cat([self._places[:dim], zeros, self._places[dim:]])
+        return SparseTensor(places, self._numbers, Size((*self.shape[:dim], 1, *self.shape[dim:])), self._coalesced)
+
+    def index_select(self, dim, index):
+        return self.to_dense().index_select(dim, index).to_sparse(self.sparse_dim())
+
+    def _sum_over(self, dims):
+        kept = [d for d in range(self.sparse_dim()) if d not in dims]
+        inner = [d - self.sparse_dim() + 1 for d in dims if d >= self.sparse_dim()]
+        values = self._numbers.sum(inner) if inner else self._numbers
+        shape = Size(n for d, n in enumerate(self.shape) if d not in dims)
+        if not kept:
+            return values.sum(0)
+        return SparseTensor(self._places[kept], values, shape, self._nnz() < 2).coalesce()
+
+    def __add__(self, other):
+        if not isinstance(other, _Sparse):
+            return self.to_dense() + other if isinstance(other, Tensor) else NotImplemented
+        other = other.to_sparse()
+        if other.shape != self.shape or other.sparse_dim() != self.sparse_dim():
+            raise RuntimeError(f"add: sparse tensors of sizes {list(self.shape)} and {list(other.shape)} do not add up")
+        places = api.cat([self._places, other._places], 1)
+        return SparseTensor(places, api.cat([self._numbers, other._numbers]), self.shape, places.shape[1] < 2)
+
+    __radd__ = add = __add__
+
+    def __sub__(self, other):
+        return self + -other
+
+    sub = __sub__
+
+    def __rsub__(self, other):
+        return other + -self
+
+
+class _Compressed(_Sparse):
+    """A matrix, row by row or column by column: where each begins, the places along the other dim, and values."""
+
+    _short, _axis, _names = "", 0, ("", "")
+
+    def __init__(self, starts, others, values, shape):
+        self._starts, self._others, self._numbers, self.shape = starts, others, values, shape
+
+    def __repr__(self):
+        first, second = self._names
+        return (
+            f"tensor({first}={self._starts},\n       {second}={self._others},\n       values={self._numbers}, "
+            f"size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout})"
+        )
+
+    def _with(self, values):
+        return type(self)(self._starts, self._others, values, self.shape)
+
+    def _with_abs(self):
+        return self._with(self._numbers.abs())
+
+    def _coordinates(self):
+        lines = api.arange(self.shape[self._axis], device=self.device)
+        lines = api.repeat_interleave(lines, self._starts.to(int64).diff())
+        return api.stack([lines, self._others.to(int64)][:: 1 if self._axis == 0 else -1])
+
+    def values(self):
+        return self._numbers
+
+    _values = values
+
+    def coalesce(self):
+        return self
+
+    def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
+        if layout is not None and layout is not sparse_coo:
+            return self.to_sparse_csr() if layout is sparse_csr else self.to_sparse_csc()
+        return SparseTensor(self._coordinates(), self._numbers, self.shape, self._axis == 0 or self._nnz() < 2)
+
+    to_sparse_coo = to_sparse
+
+    def to_sparse_csr(self, dense_dim=None):
+        return self.to_sparse().to_sparse_csr()
+
+    def to_sparse_csc(self, dense_dim=None):
+        return self.to_sparse().to_sparse_csc()
+
+    def t(self):
+        return self.transpose(0, 1)
+
+    def __add__(self, other):
+        if isinstance(other, _Sparse):
+            return (self.to_sparse() + other.to_sparse()).to_sparse(layout=self.layout)
+        return self.to_dense() + other if isinstance(other, Tensor) else NotImplemented
+
+    __radd__ = add = __add__
+
+
+class SparseCsrTensor(_Compressed):
+    """What `sparse_csr_tensor` gives: a matrix, row by row."""
+
+    is_sparse_csr, layout, _kind = True, sparse_csr, "sparse_csr"
+    _short, _axis, _names = "csr", 0, ("crow_indices", "col_indices")
+
+    def crow_indices(self):
+        return self._starts
+
+    def col_indices(self):
+        return self._others
+
+    def to_sparse_csr(self, dense_dim=None):
+        return self
+
+    def transpose(self, dim0, dim1):
+        """The same numbers, read as columns."""
+        if dim0 % 2 == dim1 % 2:
+            return self
+        shape = Size((self.shape[1], self.shape[0], *self.shape[2:]))
+        return SparseCscTensor(self._starts, self._others, self._numbers, shape)
+
+
+class SparseCscTensor(_Compressed):
+    """What `sparse_csc_tensor` gives: a matrix, column by column."""
+
+    layout, _kind = sparse_csc, "sparse_csc"
+    _short, _axis, _names = "csc", 1, ("ccol_indices", "row_indices")
+
+    def ccol_indices(self):
+        return self._starts
+
+    def row_indices(self):
+        return self._others
+
+    def to_sparse_csc(self, dense_dim=None):
+        return self
+
+    def transpose(self, dim0, dim1):
+        """The same numbers, read as rows."""
+        if dim0 % 2 == dim1 % 2:
+            return self
+        shape = Size((self.shape[1], self.shape[0], *self.shape[2:]))
+        return SparseCsrTensor(self._starts, self._others, self._numbers, shape)
+
+
+def _product(sparse, dense):
+    """(..., m, n) @ (..., n, k) or (n,): each value times the row that its column names, added up at its row."""
+    if sparse.dim() < 2 or sparse._numbers.dim() > 1:
+        return sparse.to_dense() @ dense
+    if dense.dim() == 1:
+        return _product(sparse, dense.unsqueeze(1)).squeeze(-1)
+    *batch, m, n = sparse.shape
+    if dense.dim() < 2 or dense.shape[-2] != n:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{n} and {'x'.join(map(str, dense.shape))})")
+    if list(dense.shape[:-2]) != batch:
+        return sparse.to_dense() @ dense
+    places = sparse._coordinates()
+    rows = sparse._numbers.unsqueeze(1) * dense[(*places[:-2], places[-1])]
+    return api.zeros((*batch, m, dense.shape[-1]), dtype=rows.dtype, device=rows.device).index_put(
+        (*places[:-2], places[-2]), rows, accumulate=True
+    )
+
+
+def _sparse_mm(mat1, mat2, **kwargs):
+    return mat1 @ mat2
+
+
+def _addmm(mat, mat1, mat2, *, beta=1, alpha=1):
+    return beta * mat + alpha * (mat1 @ mat2)
+
+
+# functions of the library that take sparse tensors: name -> what they do
+FUNCTIONS = {
+    **dict.fromkeys(("mm", "matmul", "bmm", "mv", "dsmm", "hspmm", "spmm", "smm", "__matmul__", "__rmatmul__"), _sparse_mm),
+    "addmm": _addmm,
+    "sspaddmm": _addmm,
+    **dict.fromkeys(("add", "__add__", "__radd__"), lambda a, b, *, alpha=1: operator.add(a, b if alpha == 1 else b * alpha)),
+    **dict.fromkeys(("sub", "__sub__"), lambda a, b, *, alpha=1: operator.add(a, -b if alpha == 1 else b * -alpha)),
+    **dict.fromkeys(("mul", "multiply", "__mul__", "__rmul__"), lambda a, b: a * b if isinstance(a, _Sparse) else b * a),
+    **dict.fromkeys(("div", "true_divide", "__truediv__"), operator.truediv),
+    "neg": operator.neg,
+    "abs": lambda input: input.abs(),
+    "sum": lambda input, dim=None, dtype=None: input.sum(dim, dtype),
+    "t": lambda input: input.t(),
+    "transpose": lambda input, dim0, dim1: input.transpose(dim0, dim1),
+    "clone": lambda input, *, memory_format=None: input.clone(),
+    "numel": lambda input: input.numel(),
+    "is_floating_point": lambda input: input.is_floating_point(),
+    "is_complex": lambda input: input.is_complex(),
+    "index_select": lambda input, dim, index: input.index_select(dim, index),
+    "zeros_like": lambda input, **kwargs: sparse_coo_tensor(tuple(input.shape)).to(input.dtype),
+}
 
 
 def _added(shape, places, values):

@@ -366,7 +366,7 @@ def dropout(x, p, scale, seed, ordinal):
 
 
 def masked_scale(x, keep, scale):
-    """x * scale where kept, else 0"""
+    """x * scale where kept, else x * 0"""
     if (
         not x.size
         or not are_contiguous_floats(x)

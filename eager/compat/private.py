@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 
+from .. import api
 from ..ops.factorizations import LinAlgError as _LinAlgError  # noqa: F401
 from ..overrides import DisableTorchFunction as DisableTorchFunction
 from ..overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
@@ -33,6 +34,18 @@ def _get_function_stack_at(level):
 
 def _log_api_usage_once(name):
     """Nothing is logged."""
+
+
+def _get_default_device():
+    """The type of the device of new tensors."""
+    return api.get_default_device().type
+
+
+class _distributed_rpc:
+    @staticmethod
+    def _is_current_rpc_agent_set():
+        """There is one process."""
+        return False
 
 
 def _get_tracing_state():

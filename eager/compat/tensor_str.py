@@ -3,7 +3,7 @@
 import contextlib
 
 from ..printing import Options as PRINT_OPTS
-from ..printing import set_printoptions, text
+from ..printing import join, set_printoptions, text, values
 
 _NAMES = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
 
@@ -25,8 +25,23 @@ def printoptions(**options):
 
 
 def _str(self, *, tensor_contents=None):
-    """The text of a tensor."""
-    return text(self) if tensor_contents is None else str(tensor_contents)
+    """The text of a tensor; `tensor_contents` stands for its elements."""
+    return text(self, tensor_contents)
+
+
+_str_intern = _str
+
+
+def _tensor_str(self, indent):
+    """The elements alone, lines behind the first indented so far."""
+    return values(self.detach().cpu().numpy(), self.dtype, indent) if self.numel() else "[]"
+
+
+def _add_suffixes(tensor_str, suffixes, indent, force_newline):
+    """`tensor(...` closed, with what is told behind the elements; `force_newline`: on a line of its own."""
+    if not force_newline or not suffixes:
+        return join(tensor_str, suffixes, indent)
+    return join(f"{tensor_str},\n{' ' * indent}{suffixes[0]}", suffixes[1:], indent)
 
 
 __all__ = ["PRINT_OPTS", "get_printoptions", "printoptions", "set_printoptions"]

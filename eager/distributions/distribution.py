@@ -6,6 +6,7 @@ from typing import Any
 from .. import api
 from ..autograd import no_grad
 from ..asserts import holds
+from ..class_homes import real_module
 from ..sizes import Size
 from ..tensor import Tensor
 from . import constraints
@@ -61,7 +62,7 @@ class Distribution:
     def expand(self, batch_shape, _instance=None) -> Any:
         """The same distribution over a larger batch: parameters are expanded."""
         batch_shape = Size(batch_shape)
-        new = self._get_checked_instance(type(self), _instance)
+        new = self._get_checked_instance(_of_library(type(self)), _instance)
         for name in self._parameters():
             value = self.__dict__.get(name)
             if isinstance(value, Tensor):
@@ -75,6 +76,12 @@ class Distribution:
         return tuple(self.arg_constraints) + ("_param",)
 
     def _get_checked_instance(self, cls, _instance=None) -> Any:
+        """What `expand` of `cls` fills. A subclass that is made of other arguments has an `expand` of its own."""
+        if _instance is None and type(self).__init__ != cls.__init__:
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a "
+                "custom .expand() method."
+            )
         return type(self).__new__(type(self)) if _instance is None else _instance
 
     @property
@@ -159,3 +166,9 @@ class Distribution:
 
 class ExponentialFamily(Distribution):
     """Distributions with densities exp(natural parameters * statistics - log normaliser)."""
+
+
+def _of_library(cls: type) -> type:
+    """The nearest base that is one of this package's."""
+    package = __name__.rpartition(".")[0]
+    return next(base for base in cls.__mro__ if real_module(base).startswith(package))

@@ -10,7 +10,6 @@ from .continuous_bernoulli import ContinuousBernoulli
 from .counts import Geometric, Poisson
 from .derived import Gumbel, Pareto
 from .dirichlet import Beta, Dirichlet
-from .distribution import Distribution
 from .gamma import Gamma
 from .lowrank_multivariate_normal import LowRankMultivariateNormal
 from .multivariate_normal import MultivariateNormal
@@ -25,9 +24,10 @@ _REGISTERED = {}
 
 
 def register_kl(type_p, type_q):
-    """A decorator for f(p, q) of distributions of these types (and of their subclasses)."""
+    """A decorator for f(p, q) of distributions of these types (and of their subclasses). Classes of other libraries may stand
+    for theirs, as in PyTorch."""
     for kind in (type_p, type_q):
-        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
+        if not isinstance(kind, type):
             raise TypeError(f"Expected type_p and type_q to be Distribution subclasses but got {kind}")
 
     def decorate(fn):

@@ -130,6 +130,21 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
     )
 
 
+def to_sparse_csr(self, dense_dim=None):
+    """The matrix by compressed rows (`torch.sparse_csr_tensor`) of what is not zero."""
+    return to_sparse(self, dense_dim=dense_dim).to_sparse_csr()
+
+
+def to_sparse_csc(self, dense_dim=None):
+    """The matrix by compressed columns (`torch.sparse_csc_tensor`) of what is not zero."""
+    return to_sparse(self, dense_dim=dense_dim).to_sparse_csc()
+
+
+def to_dense(self, dtype=None, *, masked_grad=None):
+    """The tensor itself: it is dense."""
+    return self if dtype is None else self.to(dtype)
+
+
 # -- removed
 
 
@@ -141,12 +156,26 @@ def reinforce(self, reward):
 
 METHODS = {
     f.__name__: f
-    for f in (apply_, map_, map2_, chalf, new_empty_strided, as_strided_, const_data_ptr, dim_order, reinforce, to_sparse)
+    for f in (
+        apply_,
+        map_,
+        map2_,
+        chalf,
+        new_empty_strided,
+        as_strided_,
+        const_data_ptr,
+        dim_order,
+        reinforce,
+        to_sparse,
+        to_sparse_csr,
+        to_sparse_csc,
+        to_dense,
+    )
 }
 METHODS["to_sparse_coo"] = to_sparse
 _ABSENT = {
     "tensors are dense; torch.sparse_coo_tensor takes coordinates": """
-        to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_dense coalesce is_coalesced indices values sparse_dim
+        to_sparse_bsr to_sparse_bsc coalesce is_coalesced indices values sparse_dim
         dense_dim crow_indices col_indices ccol_indices row_indices sparse_mask sparse_resize_ sparse_resize_and_clear_
            smm sspaddmm resize_as_sparse_""",
     "there are no quantized tensors": """

@@ -462,7 +462,8 @@ dropout.samples(lambda make: [(make(3, 4), 0.3), (make(2, 3, 2), 0.5), (make(0, 
 
 @pointwise(promote="first", exclude=("keep",))
 def masked_scale(s, x, keep, scale: scalar):
-    return s.where(keep, x * scale, 0.0)
+    """A product with the scale or 0: NaN and infinity do not vanish where they are not kept."""
+    return s.where(keep, x * scale, x * 0.0)
 
 
 @masked_scale.native

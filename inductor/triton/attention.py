@@ -244,7 +244,7 @@ class AttentionWriter(KernelWriter):
         else:
             self.draw_keep()
         for name in names:
-            self.lines(f"{KEPT[name]} = tl.where(keep, {name} * {float(self.call.reals[1])!r}, 0.0)")
+            self.lines(f"{KEPT[name]} = {name} * tl.where(keep, {float(self.call.reals[1])!r}, 0.0)")
 
     def draw_keep(self) -> None:
         """The mask of this block from its positions, as the kernel that it takes the place of would draw it."""

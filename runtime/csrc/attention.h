@@ -92,7 +92,8 @@ template <class T> struct AttentionBlock {
     void drop(S* s, const bool* keep) const {
         V scale = Compute<T>::splat((S)job.f[1]);
         each_vector<1>(0, columns, [&](i64 j, auto m, int) FB_BODY {
-            st(s + j, v_where(ld(keep + j, m), ld(s + j, m) * scale, V{}), m);
+            V x = ld(s + j, m);
+            st(s + j, v_where(ld(keep + j, m), x * scale, x * V{}), m);
         });
     }
 };

@@ -274,7 +274,7 @@ template <class T> void edges_below(const Job& job, long begin, long end) {
     }
 }
 
-// ---- dropout. p: out, keep (bool), x; n: seed, ordinal; f: probability of zero, scale. A unit is one element
+// ---- dropout: products with a scale or 0, so that NaN and infinity do not vanish. p: out, keep (bool), x; n: seed, ordinal; f: probability of zero, scale. A unit is one element
 template <class T> void dropout(const Job& job, long begin, long end) {
     FB_TYPES(T);
     PhiloxKeys keys = philox_keys(splat_l(job.n[0]));
@@ -285,7 +285,8 @@ template <class T> void dropout(const Job& job, long begin, long end) {
         vu bits = philox_words(keys, ordinal, i).w[0];
         vi keep = __builtin_convertvector((vi)(bits >> 8), vf) * splat_f(0x1p-24f) >= least;
         st((bool*)job.p[1] + i, keep, m);
-        st((T*)job.p[0] + i, v_where(keep, ld((const T*)job.p[2] + i, m) * scale, V{}), m);
+        V x = ld((const T*)job.p[2] + i, m);
+        st((T*)job.p[0] + i, v_where(keep, x * scale, x * V{}), m);
     });
 }
 // p: out, keep, x; f: scale
@@ -294,7 +295,8 @@ template <class T> void masked_scale(const Job& job, long begin, long end) {
     V scale = Compute<T>::splat((S)job.f[0]);
     each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
         vi keep = ld((const bool*)job.p[1] + i, m);
-        st((T*)job.p[0] + i, v_where(keep, ld((const T*)job.p[2] + i, m) * scale, V{}), m);
+        V x = ld((const T*)job.p[2] + i, m);
+        st((T*)job.p[0] + i, v_where(keep, x * scale, x * V{}), m);
     });
 }
 

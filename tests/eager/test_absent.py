@@ -94,8 +94,8 @@ def test_sparse_and_back():
     assert x.grad.tolist() == [[0, 2, 0], [2, 0, 2]]
     with pytest.raises(RuntimeError, match=r"sparse_dim argument must be in \[0,2\] range, but 3 is given"):
         x.to_sparse(3)
-    with pytest.raises(RuntimeError, match="to_sparse_csr does not exist"):
-        x.to_sparse_csr()
+    with pytest.raises(RuntimeError, match="to_sparse_bsr does not exist"):
+        x.to_sparse_bsr()
 
 
 def test_operators_under_their_own_names():

@@ -441,3 +441,27 @@ def test_positions_of_bools_are_refused_first():
         for x in (torch.zeros(0, 4, dtype=torch.bool), torch.zeros(3, dtype=torch.bool)):
             with pytest.raises(RuntimeError, match="does not support bool input"):
                 f(x)
+
+
+@pytest.mark.parametrize("count", [6, 5000])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_dropout_is_a_product_in_which_nan_and_infinity_stay(dtype, count):
+    """Eager and compiled: what is dropped is multiplied by 0, and so are gradients."""
+    dtype = getattr(torch, dtype)
+    x = torch.full((count,), math.nan, dtype=dtype)
+    huge = torch.full((count,), math.inf, dtype=dtype)
+    for f in (torch.nn.functional.dropout, torch.compile(lambda t, p: torch.nn.functional.dropout(t, p))):
+        assert f(x, 0.5).isnan().all()
+        dropped = f(huge, 0.5)
+        assert dropped.isnan().any() and dropped.isinf().any() and (dropped.isnan() | dropped.isinf()).all()
+        w = torch.ones(count, dtype=dtype, requires_grad=True)
+        y = f(w, 0.5)
+        (grad,) = torch.autograd.grad(y, w, huge)
+        assert torch.equal(grad.isnan(), y == 0) and torch.equal(grad.isinf(), y != 0)
+
+
+def test_attention_with_dropout_loses_no_nan():
+    q, k, v = torch.full((1, 2, 4), math.nan), torch.ones(1, 3, 4), torch.ones(1, 3, 2)
+    plain = torch.nn.functional.scaled_dot_product_attention
+    for f in (plain, torch.compile(lambda *a, **k: plain(*a, **k))):
+        assert f(q, k, v, dropout_p=0.99).isnan().all()

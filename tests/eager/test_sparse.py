@@ -64,3 +64,85 @@ def test_sparse_refusals(lib):
             lib.sparse_coo_tensor(*given, check_invariants=True)  # flambeau checks always
     with pytest.raises((AttributeError, RuntimeError)):
         lib.sparse_coo_tensor(at, values, (2, 3)).reshape(6, 1, 1)
+
+
+def test_products_sums_and_moves(lib):
+    at, values = places(lib)
+    made = lib.sparse_coo_tensor(at, values, (2, 3))
+    dense, other = made.to_dense(), lib.arange(6.0).reshape(3, 2)
+    for product in (made @ other, lib.mm(made, other), lib.matmul(made, other), lib.sparse.mm(made, other)):
+        assert product.tolist() == (dense @ other).tolist()
+    assert (made.mT.to_dense()).tolist() == made.transpose(0, 1).to_dense().tolist() == dense.t().tolist()
+    assert lib.sparse.sum(made).item() == dense.sum().item()
+    assert lib.sparse.sum(made, dim=0).to_dense().tolist() == dense.sum(0).tolist()
+    assert lib.sparse.sum(made, 1).to_dense().tolist() == dense.sum(1).tolist()
+    assert (made * 2).to_dense().tolist() == (2 * made).to_dense().tolist() == (dense * 2).tolist()
+    assert (made + made).to_dense().tolist() == (dense * 2).tolist() and (made - made).to_dense().tolist() == (dense * 0).tolist()
+    assert (made.coalesce() * lib.full((2, 3), 3.0)).to_dense().tolist() == (dense * 3).tolist()
+    assert made.double().dtype is lib.float64 and made.ndimension() == 2 and made.detach().clone().size(1) == 3
+    assert isinstance(made, lib.Tensor) and lib.is_tensor(made) and made.is_sparse
+    old = lib.sparse.FloatTensor(at, values, lib.Size([2, 3]))
+    assert old.to_dense().tolist() == dense.tolist()
+
+
+def test_batches_of_products(lib):
+    made = lib.sparse_coo_tensor(lib.tensor([[0, 1], [0, 1], [1, 0]]), lib.tensor([1.0, 2.0]), (2, 2, 2))
+    other = lib.arange(8.0).reshape(2, 2, 2)
+    assert lib.bmm(made, other).tolist() == lib.bmm(made.to_dense(), other).tolist()
+
+
+def test_gradients_of_products(lib):
+    at, values = places(lib)
+    values.requires_grad_()
+    other = lib.arange(6.0).reshape(3, 2).requires_grad_()
+    lib.sparse.mm(lib.sparse_coo_tensor(at, values, (2, 3)), other).sum().backward()
+    dense = lib.sparse_coo_tensor(at, values.detach(), (2, 3)).to_dense()
+    assert other.grad.tolist() == dense.sum(0)[:, None].expand(3, 2).tolist()
+    assert values.grad.tolist() == other.detach().sum(1)[at[1]].tolist()
+
+
+def test_compressed_rows_and_columns(lib):
+    starts, columns, values = lib.tensor([0, 1, 3]), lib.tensor([2, 0, 2]), lib.tensor([3.0, 4.0, 5.0])
+    made = lib.sparse_csr_tensor(starts, columns, values, size=(2, 3))
+    assert made.layout is lib.sparse_csr and made.is_sparse_csr and not made.is_sparse
+    assert made.to_dense().tolist() == [[0, 0, 3], [4, 0, 5]] and made.crow_indices().tolist() == [0, 1, 3]
+    assert (made @ lib.ones(3, 2)).tolist() == [[3, 3], [9, 9]]
+    turned = made.to_sparse_csc()
+    assert turned.layout is lib.sparse_csc and turned.to_dense().tolist() == made.to_dense().tolist()
+    assert turned.ccol_indices().tolist() == [0, 1, 1, 3] and turned.row_indices().tolist() == [1, 0, 1]
+    x = lib.tensor([[0.0, 1.0], [2.0, 0.0]])
+    for form in (x.to_sparse_csr(), x.to_sparse_csc(), x.to_sparse(), x.to_sparse(layout=lib.sparse_csr)):
+        assert form.to_dense().tolist() == x.tolist() and form.values().tolist() == (
+            [2, 1] if form.layout is lib.sparse_csc else [1, 2]
+        )
+    columns = lib.sparse_csc_tensor(lib.tensor([0, 1, 2]), lib.tensor([1, 0]), lib.tensor([7.0, 8.0]))
+    assert columns.to_dense().tolist() == [[0, 8], [7, 0]] and columns.t().to_dense().tolist() == [[0, 7], [8, 0]]
+    for given, words in ((([0, 2], [0], [1.0], (1, 1)), "nnz"), (([0, 1], [2], [1.0], (1, 1)), "col_indices")):
+        with pytest.raises(RuntimeError, match=words):
+            lib.sparse_csr_tensor(*map(lib.tensor, given[:3]), given[3], check_invariants=True)
+
+
+def test_sparse_buffers(lib):
+    class Layer(lib.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mixed", lib.eye(3).to_sparse(), persistent=False)
+
+        def forward(self, x):
+            return self.mixed @ x
+
+    layer = Layer()
+    assert layer(lib.ones(3, 1)).flatten().tolist() == [1, 1, 1] and layer.double().mixed.dtype is lib.float64
+
+
+def test_reductions_of_products():
+    import flambeau as fb
+
+    made = fb.sparse_coo_tensor(fb.tensor([[0, 0, 1], [0, 1, 1]]), fb.tensor([1.0, 2.0, 3.0]), (3, 2))
+    other = fb.tensor([[1.0, 5.0], [2.0, -1.0]])
+    assert fb.sparse.mm(made, other, "amax").tolist() == [[4, 5], [6, -3], [0, 0]]
+    assert fb.sparse.mm(made, other, "mean").tolist() == [[2.5, 1.5], [6, -3], [0, 0]]
+    with pytest.raises(ValueError, match="reduce must be one of"):
+        fb.sparse.mm(made, other, "prod")
+    with pytest.raises(TypeError, match=r"torch.sigmoid\(\) takes no sparse tensors"):
+        fb.sigmoid(made)

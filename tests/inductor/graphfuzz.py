@@ -290,10 +290,11 @@ EPSILON = {"float64": 4e-16, "float32": 2.4e-7, "float16": 1e-3, "bfloat16": 8e-
 
 
 class Shaken(dispatch.Mode):
-    """Every result of a record is moved by a few roundings, up or down."""
+    """Every result of a record is moved by a few roundings, up or down; for every fourth seed what is left of a difference of
+    equal numbers is nothing instead."""
 
     def __init__(self, seed):
-        self.rng = np.random.default_rng(seed)
+        self.rng, self.exact = np.random.default_rng(seed), seed % 4 == 3
 
     def __enter__(self):
         super().__enter__()
@@ -302,13 +303,18 @@ class Shaken(dispatch.Mode):
     def dispatch(self, op, args):
         result = dispatch.execute(op, args)
         if op.kind is not Kind.VIEW and not op.draws:
+            size = max(
+                (float(np.abs(a._fl_array).max()) for a in tensors_in(args) if a.numel() and a.is_floating_point()), default=0
+            )
             for t in tensors_in(result):
-                self.move(t)
+                self.move(t, size)
         return result
 
-    def move(self, t):
+    def move(self, t, size):
         eps = EPSILON.get(t.dtype.name)
-        if eps and t._fl_array.flags.writeable and t._fl_array.size:
+        if eps and t._fl_array.flags.writeable and t._fl_array.size and self.exact:
+            t._fl_array[np.abs(t._fl_array) < 16 * eps * min(size, 1e30)] = 0
+        elif eps and t._fl_array.flags.writeable and t._fl_array.size:
             t._fl_array *= (1 + eps * self.rng.uniform(-2, 2, t._fl_array.shape)).astype(t._fl_array.dtype)
 
 

@@ -60,6 +60,10 @@ SINGLE = {
     (r"F\.batch_norm|F\.instance_norm", r"version: "): "running statistics count a version when they change",
     (r"^torch\.(var|std) ", r"unbiased="): "unbiased= goes with every other argument, also as 0 and 1",
     (r"logical_", r"gradient|requires_grad"): "truth has no gradient, also in place (PyTorch passes the old one on)",
+    (
+        r"slogdet|logdet",
+        r"gradient does not raise, torch _LinAlgError.*input matrix is singular",
+    ): "where a determinant is exactly 0, PyTorch's second derivative fails; the slopes here are infinite",
     (r"nextafter", r"gradient"): "a neighbour has no gradient",
     (
         r"a(rc)?tan2 .*dtype='uint8'",

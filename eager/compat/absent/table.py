@@ -70,10 +70,21 @@ def has(path):
     return path in lines()
 
 
+def _needs_rpc(function):
+    """A mark that packages put on functions while they are imported; the function raises when it is called."""
+    symbol = "torch.distributed.rpc"
+    return missing.function(symbol, f"{function.__name__}() needs it, and there is one process")
+
+
+PRIVATE = {("distributed.rpc.api", "_require_initialized"): _needs_rpc}  # names that the table does not list
+
+
 def first(paths, name):
     """What stands for a name of the module that has these paths; AttributeError if PyTorch has none either."""
     if not name.startswith("__"):
         for path in paths:
+            if (path, name) in PRIVATE:
+                return PRIVATE[path, name]
             if name in names(path):
                 return value(path, name)
             below = f"{path}.{name}".lstrip(".")

@@ -29,5 +29,10 @@ def boolean_dispatch(arg_name, arg_index, default, if_true, if_false, module_nam
     return function
 
 
+def _copy_to_script_wrapper(fn):
+    """A mark for scripts; the function itself."""
+    return fn
+
+
 def is_final(annotation):
     return annotation is Final or getattr(annotation, "__origin__", None) is Final
