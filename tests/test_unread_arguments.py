@@ -116,7 +116,11 @@ LISTED = {
         "device_type": "the CPU's generator is forked",
     },
     "set_flush_denormal": {"mode": "not supported, and says so: returns False"},
-    "sparse_coo_tensor": {"pin_memory": ONE_PLACE, "check_invariants": "always checked"},
+    **{
+        f"sparse_{form}_tensor": {"pin_memory": ONE_PLACE, "check_invariants": "always checked"} for form in ("coo", "csr", "csc")
+    },
+    "Tensor.to_dense": {"masked_grad": "of sparse tensors: the gradient of all values"},
+    "utils.data.DFIterDataPipe.register_datapipe_as_function": {"enable_df_api_tracing": "no table is traced"},
     "testing.assert_close": {
         "allow_subclasses": "subclasses are compared by their values",
         "check_layout": "every tensor is strided",

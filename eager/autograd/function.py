@@ -414,7 +414,14 @@ class AttachedNode(Node):
     def gradients(self, grads, needs, last: bool) -> list:
         backward_fn, saved = self.backward_fn, self.saved
         ending = self.ending(grads, last)
-        values = () if saved is None else saved.get(self, self.facts and self.facts.reads(grads))
+        if saved is None:
+            values = ()
+            if (
+                last and self.facts is not None and self.done is None
+            ):  # what eager steps had saved is not needed here, and used up
+                self.done = self.facts.steps(grads)[0] or None
+        else:
+            values = saved.get(self, self.facts and self.facts.reads(grads))
         if not self.with_saved:
             return list(backward_fn(*grads, needs=self.all_needed() if needs is None else needs))
         private = ending and (saved is None or saved.private)
@@ -428,8 +435,6 @@ class AttachedNode(Node):
         if self.facts is None or not (self.released or self.done is not None or any([g is None for g in grads])):
             if self.released:
                 raise_released()
-            if last and self.saved is None and self.facts is not None:  # what eager steps had saved is not needed here
-                self.done = self.facts.steps(grads)[0] or None
             return last
         (steps, others), done = self.facts.steps(grads), self.done or 0
         if steps & done or self.released and (steps or self.facts.reads(grads) != set()):

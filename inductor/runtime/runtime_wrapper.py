@@ -130,6 +130,8 @@ class BackwardDispatch:
         self.strides = tuple(each for each in tangents if each is not None)
         fixed = all(type(s) is int for each in self.strides for s in each)
         self.tangents = self.strides if fixed else None
+        if not part.saved and any(training.steps):  # it counts which steps have run: nothing that was saved can tell
+            self.tangents = None  # (so that no passage is taught)
         self.found = [part.gradients[k] for k in training.requires]
 
 
@@ -412,8 +414,6 @@ class CallContext:
     def _teach(self, way: BackwardDispatch) -> None:
         """The next backward of this graph, and of its other calls, goes the same way without Python."""
         seen = self.graph.training.shown
-        if not way.part.saved and any(self.graph.training.steps):
-            return  # it counts which steps have run: nothing that it had saved can tell
         if way.plain and way.tangents is not None and not any(way.part.saved[k] in seen for k in way.overwrites):
             run, places = unwrap_outputs(way.run)
             found = way.found if places is None else [None if k is None else places[k] for k in way.found]
