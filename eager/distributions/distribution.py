@@ -62,7 +62,7 @@ class Distribution:
     def expand(self, batch_shape, _instance=None) -> Any:
         """The same distribution over a larger batch: parameters are expanded."""
         batch_shape = Size(batch_shape)
-        new = self._get_checked_instance(_of_library(type(self)), _instance)
+        new = self._get_checked_instance(of_library(type(self)), _instance)
         for name in self._parameters():
             value = self.__dict__.get(name)
             if isinstance(value, Tensor):
@@ -168,7 +168,7 @@ class ExponentialFamily(Distribution):
     """Distributions with densities exp(natural parameters * statistics - log normaliser)."""
 
 
-def _of_library(cls: type) -> type:
+def of_library(cls: type) -> type:
     """The nearest base that is one of this package's."""
     package = __name__.rpartition(".")[0]
     return next(base for base in cls.__mro__ if real_module(base).startswith(package))

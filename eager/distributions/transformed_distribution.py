@@ -3,7 +3,7 @@
 from ..autograd import no_grad
 from ..sizes import Size
 from . import constraints
-from .distribution import Distribution
+from .distribution import Distribution, of_library
 from .transforms import ComposeTransform, Transform
 from .utils import sum_rightmost
 
@@ -84,7 +84,7 @@ class TransformedDistribution(Distribution):
         super().__init__(out_shape[:cut], out_shape[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(TransformedDistribution, _instance)
+        new = self._get_checked_instance(of_library(type(self)), _instance)
         new.transforms = self.transforms
         shape = Size(batch_shape) + self.event_shape
         for t in reversed(self.transforms):
