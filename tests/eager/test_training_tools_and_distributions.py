@@ -312,16 +312,16 @@ def test_settings():
 def test_a_subclass_that_is_made_of_other_arguments_has_an_expand_of_its_own():
     """As in PyTorch: `expand` of the base would leave it half made."""
 
-    class Level(torch.distributions.Categorical):
+    class Level(flambeau.distributions.Categorical):
         def __init__(self, level):
             self.level = level
-            super().__init__(logits=torch.stack([level, -level], -1))
+            super().__init__(logits=flambeau.stack([level, -level], -1))
 
     with pytest.raises(NotImplementedError, match="Subclass Level of Categorical that defines a custom __init__"):
-        Level(torch.zeros(1)).expand((3,))
+        Level(flambeau.zeros(1)).expand((3,))
 
-    class Same(torch.distributions.Normal):
+    class Same(flambeau.distributions.Normal):
         pass
 
-    assert Same(torch.zeros(1), torch.ones(1)).expand((3,)).batch_shape == (3,)
-    assert torch.distributions.HalfNormal(torch.ones(1)).expand((3,)).batch_shape == (3,)
+    assert Same(flambeau.zeros(1), flambeau.ones(1)).expand((3,)).batch_shape == (3,)
+    assert flambeau.distributions.HalfNormal(flambeau.ones(1)).expand((3,)).batch_shape == (3,)
