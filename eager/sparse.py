@@ -130,21 +130,22 @@ def _compressed(kind, starts, others, values, size, dtype, device, requires_grad
     return kind(starts, others, values, shape)
 
 
-class _Sparse:
+class SparseBase:
     """What both forms share: they are made of `_coordinates()`, the places of their values."""
 
     __class__ = property(lambda self: Tensor)  # for isinstance: programs ask it as of PyTorch's
     is_sparse = is_sparse_csr = False
-    _grad_fn, _fl_requires_grad, _fl_view, _base = (
-        None,
-        False,
-        None,
-        None,
-    )  # to autograd it is a constant: its values are the operands
+    # to autograd it is a constant: its values are the operands
+    _grad_fn = _fl_view = _base = None
+    _fl_requires_grad = False
     is_cuda = is_meta = is_quantized = is_nested = is_mkldnn = False
     _kind = "sparse"
     shape: Size
     _numbers: Any
+
+    def parts(self) -> tuple:
+        """What its constructor takes."""
+        raise NotImplementedError
 
     def _coordinates(self) -> Any:
         """(sparse dims, nnz), in the order of the values."""
@@ -154,9 +155,14 @@ class _Sparse:
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", str(func))
         method = FUNCTIONS.get(name)
-        if method is None:
-            raise TypeError(f"torch.{name}() takes no sparse tensors in flambeau: call to_dense() first")
-        return method(*args, **(kwargs or {}))
+        answer = NotImplemented if method is None else method(*args, **(kwargs or {}))
+        if answer is NotImplemented:
+            which = "sparse tensors" if method is None else "sparse tensor in this place"
+            raise TypeError(f"torch.{name}() takes no {which} in flambeau: call to_dense() first")
+        return answer
+
+    def __reduce__(self):
+        return rebuilt, (self.layout, self.parts())
 
     def __getattr__(self, name):
         raise AttributeError(f"{self._kind} tensors have no {name!r} in flambeau: call to_dense() first")
@@ -167,7 +173,8 @@ class _Sparse:
     grad_fn = property(lambda self: self._numbers.grad_fn)
     is_leaf = property(lambda self: self._numbers.is_leaf)
     ndim = property(lambda self: len(self.shape))
-    mT = T = property(lambda self: self.transpose(-2, -1))
+    mT = property(lambda self: self.transpose(-2, -1))
+    T = property(lambda self: self.t())
 
     def size(self, dim=None):
         return self.shape if dim is None else self.shape[dim]
@@ -234,12 +241,15 @@ class _Sparse:
 
     neg = __neg__
 
-    def abs(self):
-        return self.coalesce()._with_abs()
+    def __abs__(self):
+        once = self.coalesce()
+        return once._with(once._numbers.abs())
+
+    abs = __abs__
 
     def __mul__(self, other):
         """By a number; or by a dense tensor of the same shape, of which only what stands at the places counts."""
-        if isinstance(other, _Sparse):
+        if isinstance(other, SparseBase):
             return self * other.to_dense()
         if isinstance(other, Tensor) and other.dim():
             other = other.expand(self.shape)[tuple(self._coordinates())]
@@ -262,12 +272,32 @@ class _Sparse:
         if dim is None:
             return values.sum()
         dims = {d % self.dim() for d in ([dim] if isinstance(dim, int) else dim)}
-        return self.to_sparse()._with(values)._sum_over(dims)
+        return self.to_sparse_coo()._with(values)._sum_over(dims)
+
+    def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
+        """In another form, by `layout`: by coordinates without one."""
+        if sparse_dim is not None or blocksize is not None or dense_dim is not None:
+            raise RuntimeError("to_sparse(): of a sparse tensor there is another `layout` alone, with the dims as they are")
+        forms = {
+            None: self.to_sparse_coo,
+            sparse_coo: self.to_sparse_coo,
+            sparse_csr: self.to_sparse_csr,
+            sparse_csc: self.to_sparse_csc,
+        }
+        if layout not in forms:
+            raise RuntimeError(f"to_sparse(layout={layout}): there are sparse_coo, sparse_csr and sparse_csc")
+        return forms[layout]()
+
+    def to_sparse_csr(self, dense_dim=None):
+        return self.to_sparse_coo().to_sparse_csr()
+
+    def to_sparse_csc(self, dense_dim=None):
+        return self.transpose(0, 1).to_sparse_csr().transpose(0, 1)
 
     # -- products
 
     def __matmul__(self, other):
-        if isinstance(other, _Sparse):
+        if isinstance(other, SparseBase):
             return (self @ other.to_dense()).to_sparse()
         return _product(self, other) if isinstance(other, Tensor) else NotImplemented
 
@@ -275,7 +305,7 @@ class _Sparse:
 
     def __rmatmul__(self, other):
         """A dense matrix times this: the transposed product."""
-        if not isinstance(other, Tensor) or isinstance(other, _Sparse):
+        if not isinstance(other, Tensor) or isinstance(other, SparseBase):
             return NotImplemented
         if other.dim() == 1:
             return _product(self.mT, other)
@@ -286,7 +316,7 @@ class _Sparse:
         return dense if dtype is None else dense.to(dtype)
 
 
-class SparseTensor(_Sparse):
+class SparseTensor(SparseBase):
     """What `sparse_coo_tensor` gives."""
 
     is_sparse, layout = True, sparse_coo
@@ -300,11 +330,11 @@ class SparseTensor(_Sparse):
             f"nnz={self._nnz()}, layout={self.layout})"
         )
 
+    def parts(self):
+        return self._places, self._numbers, self.shape, self._coalesced
+
     def _with(self, values):
         return SparseTensor(self._places, values, self.shape, self._coalesced)
-
-    def _with_abs(self):
-        return self._with(self._numbers.abs())
 
     def _coordinates(self):
         return self._places
@@ -350,15 +380,8 @@ class SparseTensor(_Sparse):
         values = _added((len(places), *self._numbers.shape[1:]), (which,), self._numbers)
         return SparseTensor(api.stack(api.unravel_index(places, self.shape[: self.sparse_dim()])), values, self.shape, True)
 
-    def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
-        if layout is not None and layout is not sparse_coo:
-            return self.to_sparse_csr() if layout is sparse_csr else self.to_sparse_csc()
+    def to_sparse_coo(self):
         return self
-
-    to_sparse_coo = to_sparse
-
-    def to_sparse_csc(self, dense_dim=None):
-        return self.transpose(0, 1).to_sparse_csr().transpose(0, 1)
 
     def to_sparse_csr(self, dense_dim=None):
         if self.sparse_dim() != 2:
@@ -392,6 +415,7 @@ class SparseTensor(_Sparse):
         return SparseTensor(places, self._numbers, Size((*self.shape[:dim], 1, *self.shape[dim:])), self._coalesced)
 
     def index_select(self, dim, index):
+        """Through the dense tensor."""
         return self.to_dense().index_select(dim, index).to_sparse(self.sparse_dim())
 
     def _sum_over(self, dims):
@@ -404,9 +428,9 @@ class SparseTensor(_Sparse):
         return SparseTensor(self._places[kept], values, shape, self._nnz() < 2).coalesce()
 
     def __add__(self, other):
-        if not isinstance(other, _Sparse):
+        if not isinstance(other, SparseBase):
             return self.to_dense() + other if isinstance(other, Tensor) else NotImplemented
-        other = other.to_sparse()
+        other = other.to_sparse_coo()
         if other.shape != self.shape or other.sparse_dim() != self.sparse_dim():
             raise RuntimeError(f"add: sparse tensors of sizes {list(self.shape)} and {list(other.shape)} do not add up")
         places = api.cat([self._places, other._places], 1)
@@ -420,10 +444,10 @@ class SparseTensor(_Sparse):
     sub = __sub__
 
     def __rsub__(self, other):
-        return other + -self
+        return (-self).__add__(other)
 
 
-class _Compressed(_Sparse):
+class _Compressed(SparseBase):
     """A matrix, row by row or column by column: where each begins, the places along the other dim, and values."""
 
     _short, _axis, _names = "", 0, ("", "")
@@ -438,11 +462,11 @@ class _Compressed(_Sparse):
             f"size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout})"
         )
 
+    def parts(self):
+        return self._starts, self._others, self._numbers, self.shape
+
     def _with(self, values):
         return type(self)(self._starts, self._others, values, self.shape)
-
-    def _with_abs(self):
-        return self._with(self._numbers.abs())
 
     def _coordinates(self):
         lines = api.arange(self.shape[self._axis], device=self.device)
@@ -457,25 +481,22 @@ class _Compressed(_Sparse):
     def coalesce(self):
         return self
 
-    def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
-        if layout is not None and layout is not sparse_coo:
-            return self.to_sparse_csr() if layout is sparse_csr else self.to_sparse_csc()
+    def to_sparse_coo(self):
         return SparseTensor(self._coordinates(), self._numbers, self.shape, self._axis == 0 or self._nnz() < 2)
-
-    to_sparse_coo = to_sparse
-
-    def to_sparse_csr(self, dense_dim=None):
-        return self.to_sparse().to_sparse_csr()
-
-    def to_sparse_csc(self, dense_dim=None):
-        return self.to_sparse().to_sparse_csc()
 
     def t(self):
         return self.transpose(0, 1)
 
+    def transpose(self, dim0, dim1):
+        """The same numbers: rows read as columns, or columns as rows."""
+        if {dim0 % 2, dim1 % 2} != {0, 1}:
+            return self
+        turned = SparseCscTensor if self._axis == 0 else SparseCsrTensor
+        return turned(self._starts, self._others, self._numbers, Size((self.shape[1], self.shape[0], *self.shape[2:])))
+
     def __add__(self, other):
-        if isinstance(other, _Sparse):
-            return (self.to_sparse() + other.to_sparse()).to_sparse(layout=self.layout)
+        if isinstance(other, SparseBase):
+            return (self.to_sparse_coo() + other).to_sparse(layout=self.layout)
         return self.to_dense() + other if isinstance(other, Tensor) else NotImplemented
 
     __radd__ = add = __add__
@@ -496,13 +517,6 @@ class SparseCsrTensor(_Compressed):
     def to_sparse_csr(self, dense_dim=None):
         return self
 
-    def transpose(self, dim0, dim1):
-        """The same numbers, read as columns."""
-        if dim0 % 2 == dim1 % 2:
-            return self
-        shape = Size((self.shape[1], self.shape[0], *self.shape[2:]))
-        return SparseCscTensor(self._starts, self._others, self._numbers, shape)
-
 
 class SparseCscTensor(_Compressed):
     """What `sparse_csc_tensor` gives: a matrix, column by column."""
@@ -518,13 +532,6 @@ class SparseCscTensor(_Compressed):
 
     def to_sparse_csc(self, dense_dim=None):
         return self
-
-    def transpose(self, dim0, dim1):
-        """The same numbers, read as rows."""
-        if dim0 % 2 == dim1 % 2:
-            return self
-        shape = Size((self.shape[1], self.shape[0], *self.shape[2:]))
-        return SparseCsrTensor(self._starts, self._others, self._numbers, shape)
 
 
 def _product(sparse, dense):
@@ -545,25 +552,42 @@ def _product(sparse, dense):
     )
 
 
-def _sparse_mm(mat1, mat2, **kwargs):
-    return mat1 @ mat2
+# What functions of the library do with sparse operands. Operators of Tensor would ask again: the sparse operand's are called.
 
 
-def _addmm(mat, mat1, mat2, *, beta=1, alpha=1):
-    return beta * mat + alpha * (mat1 @ mat2)
+def _matmul(mat1, mat2):
+    return mat1.__matmul__(mat2) if isinstance(mat1, SparseBase) else mat2.__rmatmul__(mat1)
 
 
-# functions of the library that take sparse tensors: name -> what they do
+def _addmm(input, mat1, mat2, *, beta=1, alpha=1):
+    return _add(input * beta, _matmul(mat1, mat2) * alpha)
+
+
+def _add(input, other, *, alpha=1):
+    other = other if alpha == 1 else other * alpha
+    return input.__add__(other) if isinstance(input, SparseBase) or not isinstance(other, SparseBase) else other.__add__(input)
+
+
+def _sub(input, other, *, alpha=1):
+    return _add(input, other, alpha=-alpha)
+
+
+def _mul(input, other):
+    return input.__mul__(other) if isinstance(input, SparseBase) else other.__mul__(input)
+
+
+def _div(input, other):
+    return input.__truediv__(other) if isinstance(input, SparseBase) else NotImplemented
+
+
 FUNCTIONS = {
-    **dict.fromkeys(("mm", "matmul", "bmm", "mv", "dsmm", "hspmm", "spmm", "smm", "__matmul__", "__rmatmul__"), _sparse_mm),
-    "addmm": _addmm,
-    "sspaddmm": _addmm,
-    **dict.fromkeys(("add", "__add__", "__radd__"), lambda a, b, *, alpha=1: operator.add(a, b if alpha == 1 else b * alpha)),
-    **dict.fromkeys(("sub", "__sub__"), lambda a, b, *, alpha=1: operator.add(a, -b if alpha == 1 else b * -alpha)),
-    **dict.fromkeys(("mul", "multiply", "__mul__", "__rmul__"), lambda a, b: a * b if isinstance(a, _Sparse) else b * a),
-    **dict.fromkeys(("div", "true_divide", "__truediv__"), operator.truediv),
-    "neg": operator.neg,
-    "abs": lambda input: input.abs(),
+    **dict.fromkeys(("mm", "matmul", "bmm", "mv", "dsmm", "hspmm", "spmm", "smm", "__matmul__"), _matmul),
+    **dict.fromkeys(("addmm", "sspaddmm"), _addmm),
+    **dict.fromkeys(("add", "__add__", "__radd__"), _add),
+    **dict.fromkeys(("sub", "__sub__"), _sub),
+    **dict.fromkeys(("mul", "multiply", "__mul__", "__rmul__"), _mul),
+    **dict.fromkeys(("div", "true_divide", "__truediv__"), _div),
+    **{name: getattr(operator, name) for name in ("neg", "abs")},
     "sum": lambda input, dim=None, dtype=None: input.sum(dim, dtype),
     "t": lambda input: input.t(),
     "transpose": lambda input, dim0, dim1: input.transpose(dim0, dim1),
@@ -572,8 +596,18 @@ FUNCTIONS = {
     "is_floating_point": lambda input: input.is_floating_point(),
     "is_complex": lambda input: input.is_complex(),
     "index_select": lambda input, dim, index: input.index_select(dim, index),
-    "zeros_like": lambda input, **kwargs: sparse_coo_tensor(tuple(input.shape)).to(input.dtype),
 }
+
+
+def rebuilt(layout, parts):
+    """Of a pickle, or of a file as PyTorch writes it: `parts()` of a tensor of this layout, checked again."""
+    if layout is sparse_coo:
+        indices, values, size, *coalesced = parts
+        return sparse_coo_tensor(indices, values, size, is_coalesced=coalesced[0] if coalesced else None)
+    make = {sparse_csr: sparse_csr_tensor, sparse_csc: sparse_csc_tensor}.get(layout)
+    if make is None:
+        raise RuntimeError(f"there are no sparse tensors of layout {layout}")
+    return make(*parts)
 
 
 def _added(shape, places, values):

@@ -14,14 +14,15 @@ _REDUCTIONS = {"sum": "sum", "mean": "mean", "amax": "amax", "amin": "amin", "ma
 def mm(mat1, mat2, reduce="sum"):
     """The product of a sparse matrix and a dense one, or of two sparse ones (sparse). `reduce`: what becomes of the products of a
     row: "sum", "mean", "amax", "amin"; 0 where there are none."""
-    if not isinstance(mat1, coordinates._Sparse):
-        if isinstance(mat2, coordinates._Sparse) and isinstance(mat1, Tensor):
-            return mat1 @ mat2
+    if not isinstance(mat1, coordinates.SparseBase):
+        if isinstance(mat2, coordinates.SparseBase) and isinstance(mat1, Tensor) and reduce == "sum":
+            return mat2.__rmatmul__(mat1)
         raise missing.error("torch.sparse.mm of these arguments", "one of them is sparse, the other sparse or a tensor")
     if reduce not in _REDUCTIONS:
         raise ValueError(f"torch.sparse.mm: reduce must be one of {', '.join(_REDUCTIONS)}, but got {reduce!r}")
     if reduce == "sum":
         return mat1 @ mat2
+    mat1 = mat1.coalesce()
     rows, columns = mat1._coordinates()
     products = mat1._values().unsqueeze(1) * mat2[columns]
     made = api.zeros(mat1.shape[0], mat2.shape[1], dtype=products.dtype, device=products.device)
@@ -31,7 +32,7 @@ def mm(mat1, mat2, reduce="sum"):
 
 def addmm(mat, mat1, mat2, beta=1.0, alpha=1.0):
     """`beta * mat + alpha * (mat1 @ mat2)`, `mat1` by coordinates."""
-    return beta * mat + alpha * mm(mat1, mat2)
+    return coordinates._addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
 def sum(input, dim=None, dtype=None):

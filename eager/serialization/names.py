@@ -17,6 +17,7 @@ from ..random import Generator
 from ..sizes import Size
 from ..storage import UntypedStorage
 from ..tensor import Tensor
+from ..sparse import rebuilt
 from ..typed_storage import LEGACY, TypedStorage
 from . import rebuild
 
@@ -26,6 +27,7 @@ EAGER = ROOT + ".eager."
 _FUNCTIONS = {("torch._utils", f.__name__.replace("rebuild", "_rebuild", 1)): f for f in rebuild.TENSORS}
 _FUNCTIONS["torch._tensor", "_rebuild_from_type_v2"] = rebuild.rebuild_from_type_v2
 _FUNCTIONS["torch.serialization", "_get_layout"] = rebuild.get_layout
+_FUNCTIONS["torch._utils", "_rebuild_sparse_tensor"] = rebuilt
 _CLASSES = {
     ("torch", "Tensor"): Tensor,
     ("torch.nn.parameter", "Parameter"): Parameter,

@@ -15,6 +15,7 @@ from .. import device as devices, dtypes
 from ..nn.parameter import Buffer, Parameter
 from ..storage import UntypedStorage
 from ..memory_formats import layout
+from ..sparse import SparseBase, rebuilt
 from ..tensor import Tensor
 from ..typed_storage import LEGACY, STORAGE_NAMES, TypedStorage
 from . import rebuild
@@ -73,6 +74,8 @@ class Pickler(_Python):
     dispatch = {**_Python.dispatch, FunctionType: save_global}
 
     def reducer_override(self, obj):
+        if isinstance(obj, SparseBase):
+            return rebuilt, (obj.layout, obj.parts())
         if isinstance(obj, Tensor):
             return reduce_tensor(obj) if type(obj).__reduce_ex__ in _OWN_REDUCERS else NotImplemented
         kind = type(obj)

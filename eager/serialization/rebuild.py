@@ -14,7 +14,7 @@ from ..device import meta
 from ..nn.parameter import Buffer, Parameter
 from ..sizes import Size
 from ..storage import UntypedStorage
-from ..memory_formats import strided as strided_layout
+from ..memory_formats import sparse_coo, sparse_csc, sparse_csr, strided as strided_layout
 from ..tensor import Tensor, fake_tensor
 from ..typed_storage import LEGACY, TypedStorage
 
@@ -181,8 +181,9 @@ TENSORS = [
 
 
 def get_layout(name):
-    check(name == "torch.strided", f"layout {name!r}: only torch.strided exists here")
-    return strided_layout
+    known = {repr(each): each for each in (strided_layout, sparse_coo, sparse_csr, sparse_csc)}
+    check(name in known, f"layout {name!r}: there are {', '.join(known)}")
+    return known[name]
 
 
 def size(values=()) -> Size:

@@ -1,6 +1,8 @@
 """Sparse tensors by coordinates, on both libraries where PyTorch is installed."""
 
+import copy
 import importlib.util
+import pickle
 
 import pytest
 
@@ -146,3 +148,49 @@ def test_reductions_of_products():
         fb.sparse.mm(made, other, "prod")
     with pytest.raises(TypeError, match=r"torch.sigmoid\(\) takes no sparse tensors"):
         fb.sigmoid(made)
+
+
+def test_a_dense_operand_may_come_first(lib):
+    at, values = places(lib)
+    made = lib.sparse_coo_tensor(at, values, (2, 3)).coalesce()
+    dense, other = made.to_dense(), lib.arange(6.0).reshape(2, 3)
+    for total in (other + made, lib.add(other, made), other.add(made)):
+        assert total.tolist() == (other + dense).tolist()
+    assert lib.add(other, made, alpha=2).tolist() == (other + 2 * dense).tolist()
+    assert (other - made).tolist() == (other - dense).tolist()
+    assert (other * made).to_dense().tolist() == (other * dense).tolist()
+    assert (lib.ones(4, 2) @ made).tolist() == (lib.ones(4, 2) @ dense).tolist()
+
+
+def test_what_no_sparse_operand_may_stand_in_is_named():
+    import flambeau as fb
+
+    made = fb.eye(2).to_sparse()
+    for call in (lambda: fb.ones(2, 2) / made, lambda: made / fb.ones(2, 2), lambda: fb.zeros_like(made), lambda: 2 - made):
+        with pytest.raises(TypeError):
+            call()
+    for call in (
+        lambda: made.to_sparse(layout=fb.sparse_bsr),
+        lambda: made.to_sparse(1),
+        lambda: made.to_sparse_csr().to_sparse(1),
+    ):
+        with pytest.raises(RuntimeError, match="to_sparse"):
+            call()
+
+
+@pytest.mark.parametrize("form", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+def test_files_and_copies(lib, form, tmp_path):
+    made = getattr(lib.tensor([[0.0, 1.0], [2.0, 0.0]]), form)()
+    lib.save({"s": made}, tmp_path / "s.pt")
+    for again in (lib.load(tmp_path / "s.pt")["s"], pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert again.layout is made.layout and again.to_dense().tolist() == made.to_dense().tolist()
+
+
+@pytest.mark.parametrize("form", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+def test_files_of_pytorch(form, tmp_path):
+    torch = pytest.importorskip("torch")
+    for writes, reads in ((torch, flambeau), (flambeau, torch)):
+        made = getattr(writes.tensor([[0.0, 1.0], [2.0, 0.0]]), form)()
+        writes.save(made, tmp_path / "s.pt")
+        again = reads.load(tmp_path / "s.pt")
+        assert str(again.layout) == str(made.layout) and again.to_dense().tolist() == [[0, 1], [2, 0]]
