@@ -182,7 +182,10 @@ def test_what_no_sparse_operand_may_stand_in_is_named():
 def test_files_and_copies(lib, form, tmp_path):
     made = getattr(lib.tensor([[0.0, 1.0], [2.0, 0.0]]), form)()
     lib.save({"s": made}, tmp_path / "s.pt")
-    for again in (lib.load(tmp_path / "s.pt")["s"], pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+    copies = [lib.load(tmp_path / "s.pt")["s"]]
+    if lib is flambeau:  # PyTorch copies and pickles those by coordinates alone
+        copies += [pickle.loads(pickle.dumps(made)), copy.deepcopy(made)]
+    for again in copies:
         assert again.layout is made.layout and again.to_dense().tolist() == made.to_dense().tolist()
 
 
