@@ -374,6 +374,8 @@ def has_one_key(case):
 def rounds_at_kinks(case):
     """Whether some sum of `channels_last` is 0, or as large as its neighbour in a pool, but for its last digits."""
     x, w = (flambeau.from_numpy(fuzz.array_of(s).astype(np.float64)) for s in specs_of(case.args))
+    if all((t * 16 == (t * 16).round()).all() for t in (x, w)):
+        return False  # such sums are exact, in any order
     y = flambeau.nn.functional.conv2d(x, w, padding=1)
     near = 1e3 * EPSILON[specs_of(case.args)[0].dtype] * y.abs().max().item()
     windows = y[..., : y.shape[2] // 2 * 2, : y.shape[3] // 2 * 2].unfold(2, 2, 2).unfold(3, 2, 2).flatten(-2).sort(-1).values
