@@ -340,8 +340,8 @@ __all__ = (
 )
 
 _BOUND = set(  # what PyTorch has in Python
-    "atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist chain_matmul einsum lobpcg lu meshgrid "
-    "norm pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive unravel_index".split()
+    "atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist chain_matmul einsum meshgrid norm split "
+    "tensordot unique unique_consecutive unravel_index".split()
 )
 _UNASKED = set("is_tensor is_storage tensor as_tensor asarray from_numpy frombuffer manual_seed seed".split())
 overrides.publish(

@@ -130,6 +130,16 @@ def _compressed(kind, starts, others, values, size, dtype, device, requires_grad
     return kind(starts, others, values, shape)
 
 
+def starts_of(rows, count):
+    """Sorted rows (nnz) of a matrix with so many rows -> where each row begins (count + 1)."""
+    return api.cat([api.zeros(1, dtype=int64, device=rows.device), api.bincount(rows, minlength=count).cumsum(0)])
+
+
+def rows_of(starts):
+    """`starts_of` undone."""
+    return api.repeat_interleave(api.arange(starts.shape[0] - 1, device=starts.device), starts.to(int64).diff())
+
+
 class SparseBase:
     """What both forms share: they are made of `_coordinates()`, the places of their values."""
 
@@ -288,10 +298,10 @@ class SparseBase:
             raise RuntimeError(f"to_sparse(layout={layout}): there are sparse_coo, sparse_csr and sparse_csc")
         return forms[layout]()
 
-    def to_sparse_csr(self, dense_dim=None):
+    def to_sparse_csr(self):
         return self.to_sparse_coo().to_sparse_csr()
 
-    def to_sparse_csc(self, dense_dim=None):
+    def to_sparse_csc(self):
         return self.transpose(0, 1).to_sparse_csr().transpose(0, 1)
 
     # -- products
@@ -383,14 +393,12 @@ class SparseTensor(SparseBase):
     def to_sparse_coo(self):
         return self
 
-    def to_sparse_csr(self, dense_dim=None):
+    def to_sparse_csr(self):
         if self.sparse_dim() != 2:
             raise RuntimeError(f"to_sparse_csr() takes matrices, but this has {self.sparse_dim()} sparse dims")
         sorted_ = self.coalesce()
         rows, columns = sorted_._places
-        counts = api.bincount(rows, minlength=self.shape[0])
-        starts = api.cat([api.zeros(1, dtype=int64, device=self.device), counts.cumsum(0)])
-        return SparseCsrTensor(starts, columns, sorted_._numbers, self.shape)
+        return SparseCsrTensor(starts_of(rows, self.shape[0]), columns, sorted_._numbers, self.shape)
 
     def t(self):
         if self.sparse_dim() > 2 or self.dense_dim():
@@ -469,9 +477,7 @@ class _Compressed(SparseBase):
         return type(self)(self._starts, self._others, values, self.shape)
 
     def _coordinates(self):
-        lines = api.arange(self.shape[self._axis], device=self.device)
-        lines = api.repeat_interleave(lines, self._starts.to(int64).diff())
-        return api.stack([lines, self._others.to(int64)][:: 1 if self._axis == 0 else -1])
+        return api.stack([rows_of(self._starts), self._others.to(int64)][:: 1 if self._axis == 0 else -1])
 
     def values(self):
         return self._numbers
@@ -514,7 +520,7 @@ class SparseCsrTensor(_Compressed):
     def col_indices(self):
         return self._others
 
-    def to_sparse_csr(self, dense_dim=None):
+    def to_sparse_csr(self):
         return self
 
 
@@ -530,7 +536,7 @@ class SparseCscTensor(_Compressed):
     def row_indices(self):
         return self._others
 
-    def to_sparse_csc(self, dense_dim=None):
+    def to_sparse_csc(self):
         return self
 
 

@@ -199,7 +199,7 @@ __all__ = [
     for name, f in list(globals().items())
     if callable(f) and getattr(f, "__module__", "") == __name__ and not name.startswith("_")
 ] + [*_FOUND, "stft", "istft"]
-_BOUND = set("broadcast_tensors cartesian_prod lobpcg lu pca_lowrank stft svd_lowrank unravel_index".split())  # as in `api.py`
+_BOUND = set("lobpcg lu pca_lowrank stft svd_lowrank".split())  # as in `api.py`
 _names = [name for name in __all__ if not name.startswith("sym_") and name != "from_file"]
 overrides.publish(globals(), _names, bound=_BOUND)
 install_methods(_METHODS)

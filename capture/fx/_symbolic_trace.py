@@ -18,7 +18,6 @@ import types
 from itertools import chain
 from typing import Any
 from collections.abc import Callable, Iterator
-from types import FunctionType as FunctionType
 
 from ...eager.compat import pytree
 from ...eager.nn.modules.container import Sequential
@@ -35,10 +34,6 @@ from .proxy import Attribute, Proxy, Scope, TracerBase, assert_fn, patched
 NN = Module.__module__.partition(".modules")[0]
 _wrapped: dict[tuple[int, str], dict] = {}  # (id of globals, name) -> the globals
 _wrapped_methods: list[tuple[type, str]] = []
-
-
-class ScriptObject:
-    """TorchScript's objects, of which there are none: what programs ask for beside tensors."""
 
 
 class PHBase:

@@ -2,7 +2,7 @@
 
 import importlib
 
-from .. import api, device as devices, dtypes
+from .. import api, device as devices, dtypes, sparse
 from ..frontend import aten_ops
 from ..sizes import SymBool as SymBool
 from ..sizes import SymFloat as SymFloat
@@ -60,13 +60,12 @@ def _check_tensor_all(cond, message=None):
 
 def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
     """Sorted rows (nnz) of a matrix with `size` rows -> where each row begins (size + 1)."""
-    starts = api.zeros(size + 1, dtype=dtypes.int64)
-    starts[1:] = api.bincount(input, minlength=size).cumsum(0)
+    starts = sparse.starts_of(input, size)
     return starts.to(dtypes.int32) if out_int32 else starts
 
 
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
     """Where each row begins, and columns (nnz) -> places (2, nnz)."""
-    rows = api.repeat_interleave(api.arange(crow_indices.shape[0] - 1), crow_indices.to(dtypes.int64).diff())
-    places = api.stack([col_indices.to(dtypes.int64), rows] if transpose else [rows, col_indices.to(dtypes.int64)])
+    rows, columns = sparse.rows_of(crow_indices), col_indices.to(dtypes.int64)
+    places = api.stack([columns, rows] if transpose else [rows, columns])
     return places.to(dtypes.int32) if out_int32 else places

@@ -197,3 +197,12 @@ def test_files_of_pytorch(form, tmp_path):
         writes.save(made, tmp_path / "s.pt")
         again = reads.load(tmp_path / "s.pt")
         assert str(again.layout) == str(made.layout) and again.to_dense().tolist() == [[0, 1], [2, 0]]
+
+
+def test_places_and_beginnings(lib):
+    rows, columns = lib.tensor([0, 0, 2]), lib.tensor([1, 2, 0])
+    starts = lib._convert_indices_from_coo_to_csr(rows, 4)
+    assert starts.tolist() == [0, 2, 2, 3, 3]
+    assert lib._convert_indices_from_csr_to_coo(starts, columns).tolist() == [[0, 0, 2], [1, 2, 0]]
+    assert lib._convert_indices_from_csr_to_coo(starts, columns, transpose=True).tolist() == [[1, 2, 0], [0, 0, 2]]
+    assert lib._convert_indices_from_coo_to_csr(rows, 4, out_int32=True).dtype is lib.int32
