@@ -174,7 +174,7 @@ class SparseBase:
     def __reduce__(self):
         return rebuilt, (self.layout, self.parts())
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{self._kind} tensors have no {name!r} in flambeau: call to_dense() first")
 
     dtype = property(lambda self: self._numbers.dtype)
@@ -565,7 +565,7 @@ def _matmul(mat1, mat2):
     return mat1.__matmul__(mat2) if isinstance(mat1, SparseBase) else mat2.__rmatmul__(mat1)
 
 
-def _addmm(input, mat1, mat2, *, beta=1, alpha=1):
+def _addmm(input, mat1, mat2, *, beta: float = 1, alpha: float = 1):
     return _add(input * beta, _matmul(mat1, mat2) * alpha)
 
 
