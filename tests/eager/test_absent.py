@@ -1,7 +1,9 @@
 """What PyTorch has and this package has not imports, and raises by its public name when it is used; small things beside it are real."""
 
+import builtins
 import enum
 import importlib
+import inspect
 import logging
 import types
 
@@ -203,3 +205,23 @@ def test_functions_stay_where_modules_of_their_names_are_imported(path):
     before = getattr(holder, name)
     module = importlib.import_module(f"flambeau.{path}")
     assert isinstance(module, types.ModuleType) and getattr(holder, name) is before
+
+
+def test_no_module_of_the_table_hides_a_builtin_from_code():
+    """`torch.utils.data.datapipes.iter.callable`, once imported, is what `callable` means in the module `iter`."""
+    looked_at = set()
+    for path in table.lines():
+        above, _, name = path.rpartition(".")
+        if hasattr(builtins, name):
+            module = importlib.import_module(f"flambeau.{above}".rstrip("."))
+            if not isinstance(module, table.Placeholders):
+                looked_at.add(path)
+                code = compile(inspect.getsource(module), module.__file__, "exec")
+                assert name not in names_of_functions(code), f"a function of {module.__file__} uses {name}"
+    assert "utils.data.datapipes.iter.callable" in looked_at
+
+
+def names_of_functions(code):
+    """The names (of variables of the module, builtins, attributes) in the functions and classes of a piece of code."""
+    functions = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return {name for each in functions for name in {*each.co_names, *names_of_functions(each)}}
