@@ -3,17 +3,26 @@
 `--install` writes two things into the environment's site-packages: a package `torch` of a few lines, and the record of a
 distribution `torch` by which pip, `pip check` and `importlib.metadata` know that it is there. Programs, notebooks, `python -m`,
 and what they start by `subprocess` or multiprocessing have it then, without a change. Where PyTorch is, nothing is touched.
+
+A third thing keeps it there: a package's newest release may ask for a newer PyTorch (torchvision 0.29 for 2.14), and pip would
+put that one in torch's place. The environment's `pip.conf` therefore names a constraint, `torch` at the version that stands
+here, under which pip takes the newest release that fits (https://pip.pypa.io/en/stable/user_guide/#constraints-files). The file
+is written where there is none, is part of the record, and leaves with it.
 """
 
 from __future__ import annotations
 
+import ast
 import base64
 import contextlib
 import hashlib
 import importlib.machinery
 import importlib.metadata
 import os
+import pathlib
+import re
 import shutil
+import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -28,6 +37,7 @@ EXAMPLES = """
     python -m flambeau torch --remove       # leaves nothing behind
 """
 INSTALLER = "flambeau"
+SETTINGS = ("pip.conf", "pip.ini")
 PACKAGE = '''"""Written by `python -m flambeau torch --install`: in this environment `import torch` gives flambeau."""
 
 import sys
@@ -69,7 +79,8 @@ def run(options: Any) -> Answer:
             )
         )
     if options.install:
-        install(folder())
+        remove(folder())  # (before its settings of pip are taken for somebody else's)
+        install(folder(), settings())
     else:
         remove(folder())
     after = present()
@@ -79,6 +90,18 @@ def run(options: Any) -> Answer:
 def folder() -> str:
     """Where this environment keeps packages."""
     return sysconfig.get_path("purelib")
+
+
+def settings() -> tuple[str, list[str]] | None:
+    """Where this environment's pip keeps its settings, and the constraints that it has from elsewhere (a machine's, a user's),
+    which settings of the environment replace; None if the environment has settings already."""
+    path = os.path.join(sys.prefix, "pip.ini" if os.name == "nt" else "pip.conf")
+    if os.path.exists(path):
+        return None
+    asked = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
+    told = subprocess.run(asked, capture_output=True, text=True).stdout  # nothing where there is no pip
+    known = dict(re.findall(r"^(install|global)\.constraint=(.*)$", told, re.MULTILINE))
+    return path, ast.literal_eval(known.get("install") or known.get("global") or "''").split()
 
 
 def version() -> str:
@@ -93,12 +116,17 @@ def present() -> dict[str, Any]:
         place = str(found.locate_file(""))
         if os.path.isdir(place):  # (an alias in this process lies nowhere)
             ours = (found.read_text("INSTALLER") or "").strip() == INSTALLER
-            return {"torch": "flambeau" if ours else "PyTorch", "version": found.version, "place": place}
+            return {"torch": "flambeau" if ours else "PyTorch", "version": found.version, "place": place, "kept": kept(found)}
     spec = importlib.machinery.PathFinder.find_spec("torch")
     if spec is None:
-        return {"torch": None, "version": None, "place": folder()}
+        return {"torch": None, "version": None, "place": folder(), "kept": None}
     place = os.path.dirname(spec.origin) if spec.origin else next(iter(spec.submodule_search_locations or [folder()]))
-    return {"torch": "flambeau" if written_here(place) else "PyTorch", "version": None, "place": place}
+    return {"torch": "flambeau" if written_here(place) else "PyTorch", "version": None, "place": place, "kept": None}
+
+
+def kept(found: importlib.metadata.Distribution) -> str | None:
+    """The settings of pip that belong to an installed torch; None if it has none."""
+    return next((os.path.normpath(str(found.locate_file(each))) for each in found.files or () if each.name in SETTINGS), None)
 
 
 def written_here(place: str) -> bool:
@@ -110,15 +138,24 @@ def written_here(place: str) -> bool:
 def torch_text(facts: dict[str, Any]) -> str:
     if facts["torch"] is None:
         return f"no torch in {facts['place']}"
-    return f"torch is {facts['torch']}{' ' + facts['version'] if facts['version'] else ''} in {facts['place']}"
+    text = f"torch is {facts['torch']}{' ' + facts['version'] if facts['version'] else ''} in {facts['place']}"
+    if facts["torch"] == "PyTorch":
+        return text
+    if facts["kept"]:
+        return f"{text}; pip keeps it and takes what fits it, by {facts['kept']}"
+    return (
+        f"{text}\npip has settings of its own here ({sys.prefix}): add the line torch=={facts['version']} to its constraints, "
+        "or a package that asks for a newer PyTorch brings that one"
+    )
 
 
 def names() -> tuple[str, str]:
     return "torch", f"torch-{version()}.dist-info"
 
 
-def install(place: str) -> None:
-    """Both folders are made beside their places and then moved there, so that none is ever seen half-written."""
+def install(place: str, pip: tuple[str, list[str]] | None = None) -> None:
+    """Both folders are made beside their places and then moved there, so that none is ever seen half-written; `pip` is where
+    the settings of pip that come with them go, and the constraints to keep (`settings`)."""
     remove(place)
     package, record = names()
     try:
@@ -128,9 +165,16 @@ def install(place: str) -> None:
                 f"{record}/METADATA": METADATA.format(version=version()),
                 f"{record}/INSTALLER": INSTALLER + "\n",
                 f"{record}/top_level.txt": "torch\n",
+                f"{record}/constraints.txt": f"torch=={version()}\n",
                 f"{record}/WHEEL": "Wheel-Version: 1.0\nGenerator: flambeau\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
             }
-            texts[f"{record}/RECORD"] = "".join([line(name, text) for name, text in texts.items()]) + f"{record}/RECORD,,\n"
+            lines = [line(name, text) for name, text in texts.items()]
+            if pip is not None:
+                conf, others = pip
+                ours = pathlib.Path(place, record, "constraints.txt").as_uri()  # (pip splits the list at blanks)
+                keeping = f"[install]\nconstraint = {' '.join([*others, ours])}\n"
+                lines.append(line(os.path.relpath(conf, place).replace(os.sep, "/"), keeping))
+            texts[f"{record}/RECORD"] = "".join(lines) + f"{record}/RECORD,,\n"
             for name, text in texts.items():
                 path = os.path.join(made, name)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -138,6 +182,9 @@ def install(place: str) -> None:
                     file.write(text)
             for name in (package, record):
                 os.rename(os.path.join(made, name), os.path.join(place, name))
+            if pip is not None:
+                with open(conf, "x", encoding="utf-8") as file:
+                    file.write(keeping)
     except OSError as error:
         with contextlib.suppress(OSError):
             remove(place)
@@ -155,6 +202,9 @@ def remove(place: str) -> None:
     """What `install` wrote, of this version or another."""
     for found in importlib.metadata.distributions(name="torch", path=[place]):
         if (found.read_text("INSTALLER") or "").strip() == INSTALLER:
+            if settings := kept(found):
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(settings)
             shutil.rmtree(os.path.join(place, f"torch-{found.version}.dist-info"))
     if written_here(os.path.join(place, "torch")):
         shutil.rmtree(os.path.join(place, "torch"))

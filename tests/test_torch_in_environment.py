@@ -3,9 +3,11 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import sysconfig
+import zipfile
 
 import pytest
 
@@ -43,7 +45,12 @@ class Environment:
         return self.run("-m", "flambeau", "torch", *arguments)
 
     def files(self):
-        return sorted(str(path.relative_to(self.site)) for path in self.site.rglob("*"))
+        root = self.folder / "env"
+        return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+    def pip(self, *arguments):
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", self.python, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
 
 
 @pytest.fixture(scope="module")
@@ -79,16 +86,16 @@ def test_every_process_has_torch(environment):
     done = environment.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_one.py")
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
     told = json.loads(environment.torch("--status", "--json").stdout)
-    assert told == {"torch": "flambeau", "version": "2.13.0+flambeau", "place": str(environment.site)}
+    kept = str(environment.folder / "env" / "pip.conf")
+    assert told == {"torch": "flambeau", "version": "2.13.0+flambeau", "place": str(environment.site), "kept": kept}
     assert environment.torch("--remove").returncode == 0 and environment.files() == before
 
 
 def test_pip_knows_it(environment):
     """It satisfies what packages ask for, is listed and checked, and pip can take it out."""
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", environment.python]
     before = environment.files()
     environment.torch("--install")
-    shown = subprocess.run([*pip, "show", "--files", "torch"], capture_output=True, text=True)
+    shown = environment.pip("show", "--files", "torch")
     assert (
         "Version: 2.13.0+flambeau" in shown.stdout
         and "Requires: flambeau" in shown.stdout
@@ -100,17 +107,73 @@ def test_pip_knows_it(environment):
     wanted.mkdir()
     (wanted / "METADATA").write_text("Metadata-Version: 2.1\nName: wanting\nVersion: 1.0\nRequires-Dist: torch (==2.13.0)\n")
     try:
-        checked = subprocess.run([*pip, "check"], capture_output=True, text=True)
+        checked = environment.pip("check")
         assert "wanting" not in checked.stdout and "torch 2.13" not in checked.stdout, checked.stdout
         environment.torch("--remove")
-        assert "wanting 1.0 requires torch" in subprocess.run([*pip, "check"], capture_output=True, text=True).stdout
+        assert "wanting 1.0 requires torch" in environment.pip("check").stdout
     finally:
         (wanted / "METADATA").unlink()
         wanted.rmdir()
     environment.torch("--install")
     environment.run("-c", "import torch")  # (leaves bytecode)
-    gone = subprocess.run([*pip, "uninstall", "--yes", "torch"], capture_output=True, text=True)
+    gone = environment.pip("uninstall", "--yes", "torch")
     assert gone.returncode == 0 and environment.files() == before, gone.stderr
+
+
+def wheel(folder, name, version, *requires):
+    """A package with nothing in it."""
+    info = f"{name}-{version}.dist-info"
+    needs = "".join(f"Requires-Dist: {each}\n" for each in requires)
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
+        file.writestr(f"{name}_{version.replace('.', '_')}.py", "")
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
+        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{info}/RECORD", "")
+
+
+def test_pip_takes_the_release_that_fits(environment, tmp_path):
+    """A newer release wants a newer PyTorch: the one before it is taken, and nothing but this torch, by nobody."""
+    before = environment.files()
+    wheel(tmp_path, "torch", "2.14.1")
+    wheel(tmp_path, "sight", "0.28.0", "torch==2.13.0")
+    wheel(tmp_path, "sight", "0.29.0", "torch>=2.14.0")
+    get = ("install", "--no-index", "--find-links", str(tmp_path))
+    environment.torch("--install")
+    try:
+        for wanted in (["sight"], ["--upgrade", "sight", "torch"]):
+            done = environment.pip(*get, *wanted)
+            assert done.returncode == 0, done.stderr
+            listed = environment.pip("list").stdout.split()
+            assert "2.13.0+flambeau" in listed and "0.28.0" in listed and "2.14.1" not in listed
+        done = environment.pip(*get, "sight==0.29.0")
+        assert done.returncode == 1 and re.search(r"\(constraint\) torch\S*==2\.13\.0\+flambeau", done.stdout), done.stdout
+    finally:
+        environment.pip("uninstall", "--yes", "sight")
+    assert environment.pip("uninstall", "--yes", "torch").returncode == 0 and environment.files() == before
+
+
+def test_other_constraints_of_pip_stay(environment, tmp_path):
+    """Those of the machine or the user are kept beside ours; settings of this environment are not touched, and it says so."""
+    before = environment.files()
+    constraints, user = tmp_path / "those.txt", tmp_path / "pip.conf"
+    constraints.write_text("sight<0.28\n")
+    user.write_text(f"[global]\nconstraint = {constraints}\n")
+    settings = {**os.environ, "PIP_CONFIG_FILE": str(user)}
+    conf = environment.folder / "env" / "pip.conf"
+    assert environment.run("-m", "flambeau", "torch", "--install", env=settings).returncode == 0
+    kept, ours = conf.read_text().split("=")[1].split()
+    assert kept == str(constraints) and ours.startswith("file:///") and ours.endswith("/constraints.txt")
+    assert environment.run("-m", "flambeau", "torch", "--install", env=settings).returncode == 0
+    assert conf.read_text().split("=")[1].split() == [kept, ours]
+    assert environment.torch("--remove").returncode == 0 and environment.files() == before
+    conf.write_text("[install]\nno-color = true\n")
+    try:
+        for option in ("--install", "--status"):
+            assert "add the line torch==2.13.0+flambeau to its constraints" in environment.torch(option).stdout
+        assert environment.torch("--remove").returncode == 0 and conf.read_text() == "[install]\nno-color = true\n"
+    finally:
+        conf.unlink()
+    assert environment.files() == before
 
 
 @pytest.mark.parametrize("record", [True, False])

@@ -24,7 +24,7 @@ from .modes import (
 )
 from .variable import Variable
 
-__getattr__ = submodules(__name__, "functional", "profiler")
+__getattr__ = submodules(__name__, "forward_ad", "functional", "profiler")
 
 install_methods(
     {
