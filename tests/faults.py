@@ -1573,7 +1573,7 @@ def locks_not_taken():
     "tests/capture/test_storms.py::test_a_loggers_level_is_guarded",
 )
 def levels_unguarded():
-    rewrite("capture.variables.messages:LoggerLevelGuard.__call__", "logger.isEnabledFor(self.level) == self.enabled", "True")
+    rewrite("capture.variables.loggers:LoggerLevelGuard.__call__", "logger.isEnabledFor(self.level) == self.enabled", "True")
 
 
 @fault(

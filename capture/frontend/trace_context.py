@@ -76,6 +76,7 @@ class TraceContext(Texts):
         self.memberships: dict = {}  # (source, expression) -> (number, whether it is a key there, line)
         self.float_guards: dict = {}  # (source, comparison) -> the one object of it
         self.initial_grad_mode = dispatch.state.grad
+        messages.know_loggers()
 
     # -- where we are ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 from typing import Any
 
 from ..breaks import UserRaise, unsupported
@@ -18,7 +19,6 @@ from .base import NotPlain, Variable
 from .constant import SymVariable
 from .dicts import DictVariable
 from .functions import UserFunctionVariable
-from .messages import tell_once, tells_only
 from .objects import Cached, UserObjectVariable, lookup_defined
 from .side_effect_reach import may_see
 from .sequences import ListVariable, TupleVariable
@@ -82,8 +82,11 @@ class CachedFunctionVariable(Variable):
             raise unsupported("call", f"{self} has a cache so full that the order of its calls decides what it forgets")
         first = tx.effects.pending() and not holds(self.value, real, named)
         if first and may_see(self.value, (*real, *named.values()), tx.effects):
-            if tells_only(self.value, args):
-                return tell_once(tx, self.value, args, kwargs)
+            if "logging" in sys.modules:
+                from .loggers import tell_once, tells_only
+
+                if tells_only(self.value, args):
+                    return tell_once(tx, self.value, args, kwargs)
             if tx.options.fullgraph:
                 return self.inline(tx, args, kwargs)
             raise unsupported("call", f"{self} is called for the first time, and may see changes that are still to be made")

@@ -7,7 +7,7 @@ comparison turns; between two such places all of them are decided, so lanes neit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ...capture.shapes.value_ranges import Bounds, simplify
@@ -27,18 +27,24 @@ def segments(outer: tuple[Axis, ...], step: Step, axis: Axis) -> list[tuple[int,
     if not cuts_memory(step, axis) and (axis.extent < LONG or not has_turning_comparison(step, axis)):
         return []
     found: list[tuple[int, Step]] = []
-    waiting = [(0, axis.extent)]
+    waiting = cut(0, axis.extent, breakpoints(step, axis))  # (each piece is made once, if nothing turns within it)
     while waiting:
-        begin, end = waiting.pop()
-        part = step_within(outer, step, axis, begin, end)
-        at = min(breakpoints(part, part.axes[-1]), default=None)
-        if at is None:
-            found.append((begin, part))
-        else:
-            waiting += [(begin + at, end), (begin, begin + at)]
         if len(found) + len(waiting) > MOST:
             return []
+        begin, end = waiting.pop()
+        part = step_within(outer, step, axis, begin, end)
+        pieces = cut(begin, end, (begin + at for at in breakpoints(part, part.axes[-1])))
+        if len(pieces) == 1:
+            found.append((begin, part))
+        else:
+            waiting += pieces
     return found if 1 < len(found) and len(found) * len(step.values()) <= VALUES else []
+
+
+def cut(begin: int, end: int, places: Iterable[int]) -> list[tuple[int, int]]:
+    """What places within [begin, end) make of it, the first piece last."""
+    ends = [*sorted(set(places)), end]
+    return list(zip([begin, *ends], ends))[::-1]
 
 
 def step_within(outer: tuple[Axis, ...], step: Step, axis: Axis, begin: int, end: int) -> Step:
