@@ -139,6 +139,8 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     """The gradient of an operator: `backward(ctx, *grads)`."""
     operator = entry(op if isinstance(op, str) else op._operator.name)
+    if operator.built_in:
+        return
     operator.backward = (backward, setup_context)
     if operator.function is not None:
         operator.function = _differentiable(operator.function, backward, setup_context)

@@ -11,10 +11,11 @@ from . import missing
 
 
 class Operator:
-    """One operator: its function (None until registered), schema and shape function."""
+    """One operator: its function (None until registered), schema and shape function. `built_in`: the function is made of this
+    package's records, which have their gradients, and stands for the operator itself."""
 
     def __init__(self, name, schema=None):
-        self.name, self.schema = name, schema
+        self.name, self.schema, self.built_in = name, schema, False
         self.function = self.fake = self.backward = None
         space, _, own = name.rpartition("::")
         self.__name__ = self.__qualname__ = own
@@ -67,7 +68,7 @@ class Namespace(types.ModuleType):
             return made
         if known is None or known.function is None:
             raise AttributeError(f"torch.ops.{self.__name__.rpartition('.')[2]} has no operator {name!r}")
-        return known
+        return known.function if known.built_in else known
 
 
 # -- PyTorch's own operators: public functions of the same signature under another name
@@ -147,6 +148,11 @@ class Operators(types.ModuleType):
 
     @staticmethod
     def load_library(path):
+        """torchvision's library of operators stands for those of `torchvision_ops`, which this package has itself."""
+        place = pathlib.Path(path)
+        if (place.parent.name, place.name.partition(".")[0]) == ("torchvision", "_C"):
+            importlib.import_module(".torchvision_ops", __package__)
+            return
         raise OSError(f"{path}: C++ extensions built for PyTorch cannot be loaded by flambeau")
 
 

@@ -432,7 +432,8 @@ def nonzero(input, *, out=None, as_tuple=False):
     if as_tuple and out is not None:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     if input._fl_array is None and (out is None or input._fl_storage.runtime is not None) and input.ndim:
-        rows = give(read_of_fake(input, "nonzero"), out)
+        empty = any(type(n) is int and n == 0 for n in input.shape)  # (then nothing needs to be read)
+        rows = give(input.new_zeros((0, input.ndim), dtype=dtypes.int64) if empty else read_of_fake(input, "nonzero"), out)
         return tuple([column.contiguous() for column in rows.unbind(1)]) if as_tuple else rows
     found = np.nonzero(np.atleast_1d(input._values("nonzero()")))
     if not input.ndim:

@@ -12,6 +12,7 @@ namespace {
 #include "gather_scatter.h"
 #include "sort.h"
 #include "pairwise_distances.h"
+#include "regions.h"
 #include "recurrent.h"
 #include "reduce.h"
 #include "softmax_norm.h"
@@ -109,6 +110,16 @@ namespace {
     {"running_sum_columns", FB_ALL_TYPES(running_sum_columns)}, \
     {"grid_sample", FB_WHOLE_TYPES(grid_sample)}, \
     {"grid_sample_back", FB_WHOLE_TYPES(grid_sample_back)}, \
+    {"roi_align", FB_WHOLE_TYPES(roi_align)}, \
+    {"roi_align_back", FB_WHOLE_TYPES(roi_align_back)}, \
+    {"roi_pool", FB_WHOLE_TYPES(roi_pool)}, \
+    {"roi_pool_back", FB_WHOLE_TYPES(roi_pool_back)}, \
+    {"ps_roi_pool", FB_WHOLE_TYPES(ps_roi_pool)}, \
+    {"ps_roi_pool_back", FB_WHOLE_TYPES(ps_roi_pool_back)}, \
+    {"suppress_boxes", FB_WHOLE_TYPES(suppress_boxes)}, \
+    {"moved_columns", FB_WHOLE_TYPES(moved_columns)}, \
+    {"moved_columns_back", FB_WHOLE_TYPES(moved_columns_back)}, \
+    {"moved_columns_back_places", FB_WHOLE_TYPES(moved_columns_back_places)}, \
     {"ctc_forward", FB_WHOLE_TYPES(ctc_forward)}, \
     {"ctc_backward", FB_WHOLE_TYPES(ctc_backward)}, \
     {"small_determinants", FB_WHOLE_TYPES(small_determinants)}, \
