@@ -101,7 +101,14 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     """log(1 + exp(-t * x))"""
     if input.shape != target.shape:
         input, target = broadcast_tensors(input, target)
-    return _losses.soft_margin_loss(input, target, _word(size_average, reduce, reduction))
+    if target.dtype is dtypes.bool:
+        return -target  # (refused, as there)
+    return in_type_of(input, _losses.soft_margin_loss(input, target, _word(size_average, reduce, reduction)))
+
+
+def in_type_of(x, loss):
+    """PyTorch writes some losses into memory of the type of one operand."""
+    return loss if loss.dtype is x.dtype else loss.to(x.dtype)
 
 
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):

@@ -66,6 +66,7 @@ from ..frontend.dropout import (
 )
 from ..frontend.embedding import embedding as embedding, embedding_bag as embedding_bag
 from ..frontend.losses import (
+    in_type_of,
     cosine_embedding_loss as cosine_embedding_loss,
     ctc_loss as ctc_loss,
     gaussian_nll_loss as gaussian_nll_loss,
@@ -354,6 +355,8 @@ def _weighted(loss, weight, reduction):
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     input, target = _pair(input, target, "l1_loss")
+    if target.dtype is dtypes.bool:
+        return input - target  # (refused, as there)
     if weight is not None:
         return _weighted(losses.l1_loss(input, target, "none"), weight, reduction)
     return losses.l1_loss(input, target, reduction)
@@ -369,11 +372,13 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if weight is not None:
         loss = losses.huber_loss(input, target, "none", delta) * weight  # the mean is a plain one, unlike others'
         return losses.reduced(loss, _check_reduction(reduction))
-    return losses.huber_loss(input, target, _check_reduction(reduction), delta)
+    return in_type_of(input, losses.huber_loss(input, target, _check_reduction(reduction), delta))
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     reduction = _legacy_reduction(size_average, reduce, reduction)
+    if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     return losses.kl_div(input, target, _check_reduction(reduction, ("none", "mean", "sum", "batchmean")), log_target)
 
 
@@ -385,9 +390,14 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
             "is deprecated. Please "
             "ensure they have the same size."
         )
+    if target.dtype is not input.dtype:
+        raise RuntimeError(
+            f"Found dtype {_type_name(target.dtype)} but expected {_type_name(input.dtype)} (binary_cross_entropy: the target "
+            "has another type than the input)"
+        )
     for name, x in (("input", input), ("target", target)):
         _check_within(x, 0, 1, f"all elements of {name} should be between 0 and 1")
-    return losses.binary_cross_entropy(input, target, weight, reduction)
+    return in_type_of(input, losses.binary_cross_entropy(input, target, weight, reduction))
 
 
 def binary_cross_entropy_with_logits(
@@ -396,7 +406,14 @@ def binary_cross_entropy_with_logits(
     reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    return losses.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"result type {_type_name(input.dtype)} can't be cast to the desired output type {_type_name(target.dtype)} "
+            "(binary_cross_entropy_with_logits: the target is to be floating: target.float())"
+        )
+    if pos_weight is not None and pos_weight.dtype is dtypes.bool:
+        return pos_weight - 1  # (refused, as there)
+    return in_type_of(target, losses.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction))
 
 
 def _classes_first(input, target, name):

@@ -1,5 +1,6 @@
 """torchvision's operators: against the sums they stand for, element by element; gradients; compiled; errors."""
 
+import functools
 import math
 
 import numpy as np
@@ -75,6 +76,12 @@ def boxes(rng, count, width, height, images):
     return made
 
 
+def whole(f, *args):
+    """The call as one graph, compiled anew."""
+    fb._dynamo.reset()
+    return fb.compile(lambda *args: f(*args), fullgraph=True)(*args)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("images, channels, height, width, count", [(2, 12, 7, 9, 5), (1, 24, 5, 6, 4), (3, 12, 8, 8, 0)])
 @pytest.mark.parametrize("compiled", [False, True])
@@ -82,7 +89,7 @@ def test_bins_of_regions(dtype, images, channels, height, width, count, compiled
     rng, limit = np.random.default_rng(0), 1e-4 if dtype == "float32" else 1e-9
     x = rng.standard_normal((images, channels, height, width)).astype(dtype)
     rois = boxes(rng, count, 2 * width, 2 * height, images).astype(dtype)
-    run = fb.compile(lambda f, *args: f(*args), fullgraph=True) if compiled else lambda f, *args: f(*args)
+    run = whole if compiled else lambda f, *args: f(*args)
     args = fb.tensor(x), fb.tensor(rois), 0.5
     for bins, samples in (((2, 3), 2), ((2, 2), 0), ((3, 2), -1)):
         for moved in (False, True):
@@ -152,7 +159,7 @@ def test_moved_taps_that_do_not_move_are_a_convolution(groups, offset_groups, ma
 @pytest.mark.parametrize("compiled", [False, True])
 def test_suppression(dtype, compiled):
     rng = np.random.default_rng(0)
-    run = fb.compile(vision.nms, fullgraph=True) if compiled else vision.nms
+    run = functools.partial(whole, vision.nms) if compiled else vision.nms
     for count in (0, 1, 40):
         b = fb.tensor(boxes(rng, max(count, 3), 90, 90, 1)[:count, 1:]).to(dtype)
         scores = fb.tensor(np.round(rng.random(count), 1)).to(dtype)  # (some are equal: the first one stays)

@@ -320,6 +320,11 @@ def shuffles(d):
 # -- losses
 
 
+def of_another_type(d, target):
+    """Sometimes: the type of a target decides the type of some losses, or refuses the call."""
+    return dataclasses.replace(target, dtype=d.pick("float64", "float32", "bfloat16", "float16")) if d.chance(0.1) else target
+
+
 def reduced(d):
     return {"reduction": d.maybe(0.7, d.pick("none", "mean", "sum"))}
 
@@ -345,6 +350,8 @@ def losses(d):
         "hinge_embedding_loss": {"*margin": d.maybe(0.5, 0.5)},
         "poisson_nll_loss": {"*log_input": d.maybe(0.4, True), "*full": d.maybe(0.3, True)},
     }.get(d.name, {})
+    if d.name != "huber_loss":  # (its backward refuses what its forward takes)
+        target = of_another_type(d, target)
     return {"input": x, "target": target, **{"*" + k: v for k, v in reduced(d).items()}, **extra}
 
 
@@ -354,7 +361,7 @@ def binary_cross_entropy(d):
     extra = {"*pos_weight": d.maybe(0.3, d.like(x, values="positive", grad=False))} if "logits" in d.name else {}
     return {
         "input": x,
-        "target": d.like(x),
+        "target": of_another_type(d, d.like(x)),
         "weight": d.maybe(0.3, d.like(x, values="positive", grad=False)),
         **{"*" + k: v for k, v in reduced(d).items()},
         **extra,

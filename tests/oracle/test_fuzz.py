@@ -69,6 +69,14 @@ class Reached(dispatch.Mode):
 
 # records that no public function dispatches in eager mode -> what does
 UNREACHED = {
+    **dict.fromkeys(
+        ("roi_align", "roi_pool", "ps_roi_pool", "unsuppressed", "moved_columns"),
+        "torchvision's operators: against plain sums in tests/eager/test_regions.py",
+    ),
+    **dict.fromkeys(
+        ("roi_align_backward", "roi_pool_backward", "ps_roi_pool_backward", "moved_columns_backward"),
+        "gradients of torchvision's operators: by differences in tests/eager/test_regions.py",
+    ),
     "restrided": "graphs whose results have other strides than their loops",
     "bag_winners": "graphs of embedding_bag's maxima, which eager mode finds in one kernel",
     "custom_gradient": "graphs of programs with functions that have a gradient of their own",
