@@ -29,8 +29,8 @@ from ..variables.constant import ConstantVariable, SymVariable
 from ..variables.dicts import DictVariable
 from ..variables.exceptions import ExceptionVariable, TracebackVariable
 from ..variables.functions import CellVariable, UserFunctionVariable
-from ..variables.messages import know_loggers
 from ..variables.iterators import IteratorVariable
+from ..variables.late_handlers import know_libraries
 from ..variables.module import Module, ModuleVariable
 from ..variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
 from ..variables.outer_containers import EntryVariable, new_dict, new_set
@@ -709,7 +709,7 @@ class Frame:
         wanted = i.argval if level == 0 else ".".join([*package[: len(package) - level + 1], i.argval]).rstrip(".")
         if wanted not in sys.modules:  # what an import does, it does once: now is as good as later
             self.tx.run_outside(importlib.import_module, wanted)
-            know_loggers()
+            know_libraries()
         module = sys.modules[wanted if names or level else wanted.split(".")[0]]
         for name in names or ():
             if name != "*" and not hasattr(module, name) and hasattr(module, "__path__"):

@@ -34,6 +34,7 @@ from ..variables.user_subclass import derived_object
 from ..variables.dicts import DictVariable
 from ..variables.exceptions import ExceptionVariable
 from ..variables.functions import CellVariable
+from ..variables.late_handlers import know_libraries
 from ..variables.iterators import FixedIterator
 from ..variables.module import Module, ModuleVariable
 from ..variables.objects import UserObjectVariable
@@ -76,7 +77,7 @@ class TraceContext(Texts):
         self.memberships: dict = {}  # (source, expression) -> (number, whether it is a key there, line)
         self.float_guards: dict = {}  # (source, comparison) -> the one object of it
         self.initial_grad_mode = dispatch.state.grad
-        messages.know_loggers()
+        know_libraries()
 
     # -- where we are ----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ Python would find. Where a warning would raise, the call is a graph break.
 
 from __future__ import annotations
 
-import sys
 import types
 import warnings
 from typing import Any
@@ -17,12 +16,6 @@ from .base import Variable
 from .arguments import call_error
 from .builtins import handles
 from .sequences import TupleVariable
-
-
-def know_loggers() -> None:
-    """What is done with loggers, from when a program has any: `logging` and what it imports take 2 ms of a first compilation."""
-    if "logging" in sys.modules:
-        from . import loggers  # noqa: F401
 
 
 @handles(warnings.warn)

@@ -151,7 +151,9 @@ class Operators(types.ModuleType):
         """torchvision's library of operators stands for those of `torchvision_ops`, which this package has itself."""
         place = pathlib.Path(path)
         if (place.parent.name, place.name.partition(".")[0]) == ("torchvision", "_C"):
-            importlib.import_module(".torchvision_ops", __package__)
+            for name, function in importlib.import_module(".torchvision_ops", __package__).FUNCTIONS.items():
+                made = entry(name)
+                made.function, made.built_in = function, True
             return
         raise OSError(f"{path}: C++ extensions built for PyTorch cannot be loaded by flambeau")
 
