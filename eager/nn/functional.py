@@ -66,7 +66,7 @@ from ..frontend.dropout import (
 )
 from ..frontend.embedding import embedding as embedding, embedding_bag as embedding_bag
 from ..frontend.losses import (
-    in_type_of,
+    in_type_of as _in_type_of,
     cosine_embedding_loss as cosine_embedding_loss,
     ctc_loss as ctc_loss,
     gaussian_nll_loss as gaussian_nll_loss,
@@ -372,7 +372,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if weight is not None:
         loss = losses.huber_loss(input, target, "none", delta) * weight  # the mean is a plain one, unlike others'
         return losses.reduced(loss, _check_reduction(reduction))
-    return in_type_of(input, losses.huber_loss(input, target, _check_reduction(reduction), delta))
+    return _in_type_of(input, losses.huber_loss(input, target, _check_reduction(reduction), delta))
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
@@ -397,7 +397,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
         )
     for name, x in (("input", input), ("target", target)):
         _check_within(x, 0, 1, f"all elements of {name} should be between 0 and 1")
-    return in_type_of(input, losses.binary_cross_entropy(input, target, weight, reduction))
+    return _in_type_of(input, losses.binary_cross_entropy(input, target, weight, reduction))
 
 
 def binary_cross_entropy_with_logits(
@@ -413,7 +413,7 @@ def binary_cross_entropy_with_logits(
         )
     if pos_weight is not None and pos_weight.dtype is dtypes.bool:
         return pos_weight - 1  # (refused, as there)
-    return in_type_of(target, losses.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction))
+    return _in_type_of(target, losses.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction))
 
 
 def _classes_first(input, target, name):
