@@ -112,6 +112,13 @@ NO_LOWERING = {  # record -> why eager runs it between the kernels
     "cumsum": "of whole numbers",
     "searchsorted": "the loop IR has no search",
     "grouped_mm": "sizes of groups are data",
+    **dict.fromkeys(
+        "roi_align roi_align_backward roi_pool roi_pool_backward ps_roi_pool ps_roi_pool_backward".split(),
+        "bins of boxes are data",
+    ),
+    "unsuppressed": "steps that depend on each other",
+    "moved_columns": "the eager kernel's taps",
+    "moved_columns_backward": "the eager kernel's taps",
     "ctc_loss": "steps that depend on each other",
     "ctc_loss_backward": "steps that depend on each other",
     "lstm_sequence": "with a projection",

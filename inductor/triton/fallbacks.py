@@ -26,6 +26,12 @@ REASONS = {
     "cast": "kernels compute in types of their own: no complex numbers, and float8 from and to float32 and halves only",
     **dict.fromkeys("complex conj angle sgn real imag view_as_real view_as_complex".split(), _COMPLEX),
     **dict.fromkeys(("gamma_draw", "gamma_slope"), "it draws by rejection, a number of times that only the draws tell"),
+    **dict.fromkeys(
+        "roi_align roi_align_backward roi_pool roi_pool_backward ps_roi_pool ps_roi_pool_backward moved_columns "
+        "moved_columns_backward".split(),
+        "bins of boxes and moved taps have kernels for the CPU only",
+    ),
+    "unsuppressed": _CHAIN,
     "gemm": "tensor cores multiply floating matrices",
     "grouped_mm": "sizes of its groups are data",
     "searchsorted": "a search of one row by all is no loop over elements",
