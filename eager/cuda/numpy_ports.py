@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime import kernels, elementwise, copy_gather, native
+from ...runtime import kernels, elementwise, copy_gather, native, regions
 from ..ops import products, recurrences
 from . import blas
 from .find_cupy import cupy
@@ -48,6 +48,7 @@ _INSTEAD = {
     ),
     id(elementwise): Absent("maps"),
     id(kernels): Absent("jobs"),
+    id(regions): Absent("regions"),
     id(np): XP,
     id(products.numpy_product): blas.product,
 }

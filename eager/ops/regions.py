@@ -136,7 +136,7 @@ def _align_samples(make):
 roi_align.samples(_align_samples)
 roi_pool.samples(lambda make: [(make(2, 3, 6, 7), _boxes(make, 4, 6), 0.5, (2, 3))])
 ps_roi_pool.samples(lambda make: [(make(2, 12, 6, 7), _boxes(make, 4, 6), 0.5, (2, 3))])
-unsuppressed.samples(lambda make: [(_boxes(make, 7, 3)[:, 1:], 0.3)])
+unsuppressed.samples(lambda make: [(_boxes(make, 7, 3)[:, 1:].contiguous(), 0.3)])
 moved_columns.samples(
     lambda make: [
         (make(2, 4, 5, 6), make(2, 2 * 2 * 6, 3, 5), (2, 3), (1, 1), (0, 1), (2, 1)),

@@ -33,7 +33,7 @@ def test_certain_answers_have_a_gradient(dtype):
     target = flambeau.tensor([1.0, 0.0, 1.0, 0.0], dtype=dtype)
     found = slope(lambda p: F.binary_cross_entropy(p, target, reduction="sum"), 1.0, 0.0, 0.5, 0.25, dtype=dtype)
     close(found, [0.0, 0.0, -2.0, 4 / 3], 1e-2)
-    wrong = slope(lambda p: F.binary_cross_entropy(p, 1 - target), 1.0, 0.0, 0.5, 0.25)
+    wrong = slope(lambda p: F.binary_cross_entropy(p, (1 - target).float()), 1.0, 0.0, 0.5, 0.25)
     assert wrong.isfinite().all() and wrong[0] > 1e10 and wrong[1] < -1e10
 
 

@@ -29,8 +29,8 @@ def test_drawn_programs_in_generated_code(number):
 
 
 def test_programs_are_of_all_kinds():
-    """Of 1500 programs: what each must have its share of, and that nearly every record is called."""
-    programs = [draw(SEED + k) for k in range(1500)]
+    """Of 2400 programs: what each must have its share of, and that nearly every record is called."""
+    programs = [draw(SEED + k) for k in range(2400)]
     share = lambda holds: sum(map(holds, programs)) / len(programs)
     assert share(lambda p: p.dynamic) > 0.2 and share(lambda p: bool(p.other)) > 0.1
     assert share(lambda p: any(i.grad for i in p.inputs)) > 0.15
