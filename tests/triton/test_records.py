@@ -16,6 +16,7 @@ NO_TRITON = (
     NO_LOWERING.keys() - SCANS - {"sort", "topk"}
     | {"gru_sequence", "lstm_sequence", "rnn_sequence", "randperm"}
     | {"ndtr", "log_ndtr"}
+    | {"pair_distances", "pair_distances_backward"}  # (searchsorted finds the rows of each pair)
 )
 THROUGH = {"gru_sequence_backward", "lstm_sequence_backward", "ctc_loss_backward"}  # have no samples of their own
 SORTED = {"sort", "topk", "multinomial"}  # where the length of rows is not known
