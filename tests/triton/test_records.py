@@ -17,6 +17,7 @@ NO_TRITON = (
     | {"gru_sequence", "lstm_sequence", "rnn_sequence", "randperm"}
     | {"ndtr", "log_ndtr"}
     | {"pair_distances", "pair_distances_backward"}  # (searchsorted finds the rows of each pair)
+    | {"adjugate_backward", "pseudo_inverse"}  # (made of factorisations)
 )
 THROUGH = {"gru_sequence_backward", "lstm_sequence_backward", "ctc_loss_backward"}  # have no samples of their own
 SORTED = {"sort", "topk", "multinomial"}  # where the length of rows is not known
