@@ -19,11 +19,13 @@ class State(threading.local):
     `run(f, *args)` calls a numpy function without floating-point warnings, and leaves numpy's own settings alone.
     `quick` is the same, but None while a call needs more than the fast paths know: a mode, autocast, saved-tensor
     hooks, anomaly mode, a function mode. `special`: one of these but autocast, of which `casting` tells all settings (None:
-    as a thread starts), and but modes that only look on (`passive`): compiled code does not run where it holds.
+    as a thread starts), and but modes that only look on (`passive`): compiled code does not run where it holds. `again`: what
+    runs now will run on the same graphs again, so that they are kept (`vmap`).
     """
 
     grad = True
     inference = False
+    again = False
     modes: tuple = ()
     autocast: Callable | None = None
     casting: Any = None

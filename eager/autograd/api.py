@@ -164,7 +164,7 @@ def grad(
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     grads = (None,) * len(outputs) if grad_outputs is None else sequence(grad_outputs)
-    retain = create_graph if retain_graph is None else retain_graph
+    retain = (create_graph if retain_graph is None else retain_graph) or state.again
     if is_grads_batched:
         found = batched_gradients(outputs, inputs, grads, retain, create_graph)
     else:

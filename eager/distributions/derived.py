@@ -89,7 +89,8 @@ class Weibull(TransformedDistribution):
         super().__init__(base, parts, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        return Weibull(self.scale.expand(batch_shape), self.concentration.expand(batch_shape), validate_args=False)
+        made = Weibull(self.scale.expand(batch_shape), self.concentration.expand(batch_shape), validate_args=False)
+        return self._fl_filled(Weibull, made, _instance)
 
     def _fl_moment(self, k):
         return api.exp(api.lgamma(1 + k * self.concentration.reciprocal()))
@@ -114,7 +115,8 @@ class Pareto(TransformedDistribution):
         super().__init__(base, [ExpTransform(), AffineTransform(0, self.scale)], validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        return Pareto(self.scale.expand(batch_shape), self.alpha.expand(batch_shape), validate_args=False)
+        made = Pareto(self.scale.expand(batch_shape), self.alpha.expand(batch_shape), validate_args=False)
+        return self._fl_filled(Pareto, made, _instance)
 
     mode = property(lambda self: self.scale)
 
@@ -154,7 +156,8 @@ class Kumaraswamy(TransformedDistribution):
         super().__init__(base, parts, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        return Kumaraswamy(self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape), False)
+        made = Kumaraswamy(self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape), False)
+        return self._fl_filled(Kumaraswamy, made, _instance)
 
     def _fl_moment(self, n):
         a = 1 + n / self.concentration1

@@ -72,6 +72,13 @@ class Distribution:
         new._validate_args = self._validate_args
         return new
 
+    def _fl_filled(self, cls, made, _instance) -> Any:
+        """The object that `expand` of `cls` fills, with what a new distribution of that class has."""
+        new = self._get_checked_instance(cls, _instance)
+        new.__dict__.update(made.__dict__)
+        new._validate_args = self._validate_args
+        return new
+
     def _parameters(self):
         return tuple(self.arg_constraints) + ("_param",)
 

@@ -33,11 +33,12 @@ class MixtureSameFamily(Distribution):
 
     def expand(self, batch_shape, _instance=None):
         count = tuple(self._component_distribution.batch_shape[-1:])
-        return MixtureSameFamily(
+        made = MixtureSameFamily(
             self._mixture_distribution.expand(batch_shape),
             self._component_distribution.expand(tuple(batch_shape) + count),
             validate_args=False,
         )
+        return self._fl_filled(MixtureSameFamily, made, _instance)
 
     def _fl_weights(self):
         probs = self._mixture_distribution.probs

@@ -66,7 +66,8 @@ class MultivariateNormal(NormalVectors):
     def expand(self, batch_shape, _instance=None):
         shape = tuple(batch_shape) + tuple(self.event_shape)
         low = self._unbroadcasted_scale_tril.expand(shape + tuple(self.event_shape))
-        return MultivariateNormal(self.loc.expand(shape), scale_tril=low, validate_args=False)
+        made = MultivariateNormal(self.loc.expand(shape), scale_tril=low, validate_args=False)
+        return self._fl_filled(MultivariateNormal, made, _instance)
 
     @lazy_property
     def scale_tril(self):

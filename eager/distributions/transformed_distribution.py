@@ -27,7 +27,8 @@ class Independent(Distribution):
 
     def expand(self, batch_shape, _instance=None):
         tail = self.base_dist.batch_shape[len(self.batch_shape) :]
-        return type(self)(self.base_dist.expand(Size(batch_shape) + tail), self.reinterpreted_batch_ndims, validate_args=False)
+        made = Independent(self.base_dist.expand(Size(batch_shape) + tail), self.reinterpreted_batch_ndims, validate_args=False)
+        return self._fl_filled(Independent, made, _instance)
 
     has_rsample = property(lambda self: self.base_dist.has_rsample)
     mean = property(lambda self: self.base_dist.mean)

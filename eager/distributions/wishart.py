@@ -52,9 +52,10 @@ class Wishart(ExponentialFamily):
     def expand(self, batch_shape, _instance=None):
         name = next(n for n in ("covariance_matrix", "precision_matrix", "scale_tril") if n in self.__dict__)
         shape = tuple(batch_shape)
-        return Wishart(
+        made = Wishart(
             self.df.expand(shape), **{name: self.__dict__[name].expand(shape + tuple(self._event_shape))}, validate_args=False
         )
+        return self._fl_filled(Wishart, made, _instance)
 
     def _fl_whole(self, matrix):
         return matrix.expand(self._batch_shape + self._event_shape)

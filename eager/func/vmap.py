@@ -10,6 +10,7 @@ import functools
 
 from .. import random
 from ..op.op import OPS
+from ..state import setting, state
 from ..tensor import Tensor
 from .trees import broadcast, leaves, rebuild
 
@@ -29,7 +30,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         dims = checked_dims(given, broadcast_in(in_dims, args, func))
         size = batch_size(given, dims)
         one = Examples(func, args, kwargs, given, dims, randomness)
-        return stacked([one(k) for k in range(size)], out_dims, func)
+        return stacked([one(k, size) for k in range(size)], out_dims, func)
 
     return run
 
@@ -82,17 +83,19 @@ def batch_size(given, dims) -> int:
 
 
 class Examples:
-    """Calls the function on the k-th example."""
+    """Calls the function on the k-th example of so many. Graphs that it differentiates are kept until the last one: a batched run
+    goes through them once."""
 
     def __init__(self, func, args, kwargs, given, dims, randomness):
         self.func, self.args, self.kwargs, self.given, self.dims = func, args, kwargs, given, dims
         self.randomness, self.start = randomness, draws_now()
 
-    def __call__(self, k: int):
+    def __call__(self, k: int, size: int):
         parts = [x if d is None else example(x, d, k) for x, d in zip(self.given, self.dims)]
         if self.randomness == "same":
             draw_again(self.start)
-        out = self.func(*rebuild(self.args, iter(parts)), **self.kwargs)
+        with setting(again=state.again or k < size - 1):
+            out = self.func(*rebuild(self.args, iter(parts)), **self.kwargs)
         if self.randomness == "error" and has_drawn(self.start):
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use the 'same' "

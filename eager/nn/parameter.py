@@ -20,8 +20,8 @@ class Parameter(Tensor):
     def __new__(cls, data=None, requires_grad=True):
         return _leaf(cls, data).requires_grad_(requires_grad)
 
-    def __init__(self, data=None, requires_grad=True):
-        pass
+    def __init__(self, *args, **kwargs):
+        """`__new__` has read the arguments; a subclass whose `__new__` takes others needs no `__init__`."""
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
@@ -44,8 +44,8 @@ class Buffer(Tensor):
         t.persistent = persistent
         return t
 
-    def __init__(self, data=None, *, persistent=True):
-        pass
+    def __init__(self, *args, **kwargs):
+        """`__new__` has read the arguments; a subclass whose `__new__` takes others needs no `__init__`."""
 
 
 plain_tensors(Parameter, Buffer)
@@ -111,8 +111,8 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     def __new__(cls, requires_grad=True, device=None, dtype=None):
         return _unsized(cls, device, dtype).requires_grad_(requires_grad)
 
-    def __init__(self, requires_grad=True, device=None, dtype=None):
-        pass
+    def __init__(self, *args, **kwargs):
+        """`__new__` has read the arguments; a subclass whose `__new__` takes others needs no `__init__`."""
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
@@ -125,8 +125,8 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         t.persistent = persistent
         return t
 
-    def __init__(self, requires_grad=False, device=None, dtype=None, persistent=True):
-        pass
+    def __init__(self, *args, **kwargs):
+        """`__new__` has read the arguments; a subclass whose `__new__` takes others needs no `__init__`."""
 
 
 def _unsized(cls, device, dtype) -> Any:

@@ -62,6 +62,11 @@ def reparametrized(module, values, tie_weights=True, strict=False):
             table[key] = old
 
 
+def _reparametrize_module(module, parameters_and_buffers, tie_weights=False, strict=False, stack_weights=False):
+    """The same by PyTorch's private name, which packages use."""
+    return reparametrized(module, parameters_and_buffers, tie_weights, strict)
+
+
 def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False):
     """`module(*args, **kwargs)` with the tensors of the dict (or of several dicts) instead of its own.
 
