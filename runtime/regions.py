@@ -48,6 +48,13 @@ def _pooled(job, sizes, x, rois, scale, numbers, bins, sensitive):
     return out
 
 
+def _check_gradient(name: str, g, rois, sizes, bins, sensitive: bool) -> None:
+    """Kernels read what the sizes say."""
+    wanted = (len(rois), _channels(sizes, bins, sensitive), *bins)
+    if g.shape != wanted:
+        raise RuntimeError(f"{name}(): the gradient of {len(rois)} boxes over {tuple(sizes)} is {wanted}, got {g.shape}")
+
+
 def _spread(job, sizes, arrays, scale, numbers):
     """The gradient of x by a kernel whose unit is a channel of an image."""
     dtype, arrays = arrays
@@ -67,7 +74,8 @@ def roi_align(x, rois, scale, bins, samples, aligned, sensitive):
 
 
 def roi_align_backward(g, rois, sizes, scale, bins, samples, aligned, sensitive):
-    _checked("roi_align", sizes, rois, scale)
+    _checked("roi_align_backward", sizes, rois, scale)
+    _check_gradient("roi_align_backward", g, rois, sizes, bins, sensitive)
     numbers = _numbers(sizes, bins, samples, aligned, sensitive, len(rois))
     return _spread("roi_align_back", sizes, _floats(g, rois), scale, numbers).astype(g.dtype, copy=False)
 
@@ -85,6 +93,7 @@ def roi_pool(x, rois, scale, bins):
 
 
 def roi_pool_backward(g, rois, places, sizes, scale, bins):
+    _check_gradient("roi_pool_backward", g, rois, sizes, bins, False)
     if places.shape != g.shape:
         raise RuntimeError(f"roi_pool_backward(): {places.shape} places for gradients of {g.shape}")
     dtype, (grads, boxes) = _floats(g, rois)
@@ -100,7 +109,8 @@ def ps_roi_pool(x, rois, scale, bins):
 
 
 def ps_roi_pool_backward(g, rois, sizes, scale, bins):
-    _checked("ps_roi_pool", sizes, rois, scale)
+    _checked("ps_roi_pool_backward", sizes, rois, scale)
+    _check_gradient("ps_roi_pool_backward", g, rois, sizes, bins, True)
     numbers = _numbers(sizes, bins, sensitive=True, regions=len(rois))
     return _spread("ps_roi_pool_back", sizes, _floats(g, rois), scale, numbers).astype(g.dtype, copy=False)
 

@@ -2,7 +2,9 @@
 
 Derivatives along a direction are `torch.func.jvp` and `torch.autograd.functional.jvp`, which run the function once and a
 backward of its backward; no op carries a tangent beside its result, so `make_dual` raises. Packages ask `unpack_dual` whether a
-tensor has a tangent, and the answer is true (https://pytorch.org/docs/stable/autograd.html#forward-mode-automatic-differentiation).
+tensor has a tangent, and the answer is true.
+
+https://pytorch.org/docs/stable/autograd.html#forward-mode-automatic-differentiation
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import functools
 import inspect
 
 from ..amp.autocast_mode import is_autocast_enabled
+from ..autograd import enable_grad, grad as gradients
 from ..ops import regions
 from ..ops.creation import arange
 from .. import dtypes
@@ -207,8 +208,6 @@ def _ps_roi_pool_backward(
 
 @_operator
 def _deform_conv2d_backward(grad, input, weight, offset, mask, bias, *numbers):
-    from ..autograd import enable_grad, grad as gradients
-
     with enable_grad():
         leaves = [t.detach().requires_grad_() for t in (input, weight, offset, mask, bias)]
         out = deform_conv2d(*leaves, *numbers)

@@ -208,6 +208,14 @@ def test_errors_name_what_is_wrong():
         (lambda: deform(x, fb.zeros(1, 16, 5, 5)), r"offset.shape\[1\] is not valid: got: 16 expected: 8"),
         (lambda: deform(x, fb.zeros(1, 8, 4, 5)), r"offset output dims: \(4, 5\) - computed output dims: \(5, 5\)"),
         (lambda: vision.qnms(x, x, 0.5), "qnms does not exist"),
+        (
+            lambda: vision._roi_align_backward(x[:, :1, :2, :2], fb.zeros(1, 5), 1.0, 2, 2, 1, 8, 6, 6, 2, False),
+            r"roi_align_backward.*over \(1, 8, 6, 6\) is \(1, 8, 2, 2\), got \(1, 1, 2, 2\)",
+        ),
+        (
+            lambda: vision._ps_roi_pool_backward(x[:, :1, :2, :2], fb.zeros(1, 5), None, 1.0, 2, 2, 1, 8, 6, 6),
+            r"ps_roi_pool_backward.*got \(1, 1, 2, 2\)",
+        ),
         (lambda: fb.ops.load_library("torchvision/image.so"), "cannot be loaded"),
     ):
         with pytest.raises((RuntimeError, OSError), match=text):

@@ -94,3 +94,14 @@ def test_what_the_program_froze_stays_frozen():
         assert gc.get_freeze_count() >= frozen - 100 and gc.isenabled()  # some of it may have died
     finally:
         gc.unfreeze()
+
+
+def test_what_the_first_block_makes_counts_as_old():
+    """The next collection does not walk over it; what a later one makes is young, as garbage of it is to be found."""
+    block, generations = Uncollected(), []
+    for _ in range(2):
+        with block:
+            made = [[] for _ in range(10)]
+        young = {id(x) for x in gc.get_objects(generation=0)}
+        generations.append(sum(id(x) in young for x in made))
+    assert generations == [0, 10]

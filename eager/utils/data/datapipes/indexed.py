@@ -34,6 +34,3 @@ class Mapper(MapDataPipe):
 
     def __len__(self) -> int:
         return len(self.datapipe)
-
-
-__all__ = ["Mapper", "SequenceWrapper"]

@@ -211,17 +211,3 @@ class ShardingFilter(IterDataPipe):
         for k, item in enumerate(self.source_datapipe):
             if k % self.count == self.number:
                 yield item
-
-
-__all__ = [
-    "Batcher",
-    "Collator",
-    "Concater",
-    "Filter",
-    "IterableWrapper",
-    "Mapper",
-    "ShardingFilter",
-    "Shuffler",
-    "UnBatcher",
-    "Zipper",
-]
