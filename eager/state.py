@@ -63,6 +63,12 @@ class State(threading.local):
 state = State()
 
 
+def keep_graphs(again: bool) -> bool:
+    """Whether what runs from now on will run on the same graphs again; what held before."""
+    before, state.again = state.again, again
+    return before
+
+
 class setting:
     """`with setting(grad=False): ...` for any fields of the state."""
 

@@ -10,7 +10,7 @@ import functools
 
 from .. import random
 from ..op.op import OPS
-from ..state import setting, state
+from ..state import keep_graphs
 from ..tensor import Tensor
 from .trees import broadcast, leaves, rebuild
 
@@ -94,8 +94,12 @@ class Examples:
         parts = [x if d is None else example(x, d, k) for x, d in zip(self.given, self.dims)]
         if self.randomness == "same":
             draw_again(self.start)
-        with setting(again=state.again or k < size - 1):
+        before = keep_graphs(True)
+        try:
+            keep_graphs(before or k < size - 1)
             out = self.func(*rebuild(self.args, iter(parts)), **self.kwargs)
+        finally:
+            keep_graphs(before)
         if self.randomness == "error" and has_drawn(self.start):
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use the 'same' "

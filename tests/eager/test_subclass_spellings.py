@@ -68,6 +68,15 @@ def test_gradients_within_vmap_go_through_a_graph_once():
         fb.autograd.grad(y.sum(), x)
 
 
+def test_gradients_within_two_vmaps_go_through_a_graph_once():
+    x = fb.tensor([1.0, 2.0], requires_grad=True)
+    y = x**3
+    inner = fb.func.vmap(lambda g: fb.autograd.grad(y, x, g)[0])
+    assert fb.func.vmap(inner)(fb.eye(2).expand(3, 2, 2)).tolist() == [[[3, 0], [0, 12]]] * 3
+    with pytest.raises(RuntimeError, match="a second time"):
+        fb.autograd.grad(y.sum(), x)
+
+
 def test_reparametrized_modules():
     from flambeau.nn.utils.stateless import _reparametrize_module
 
