@@ -94,7 +94,7 @@ LISTED = {
     "hub.help": {"kwargs": ONE_PLACE},
     "library.Library.define": {"alias_analysis": SPEED, "tags": SPEED},
     "library.Library.impl": {"allow_override": "the last one holds", "with_keyset": "there are no dispatch keys to pass"},
-    "library.custom_op": {"mutates_args": "what the function writes is seen as it happens", "tags": SPEED},
+    "library.custom_op": {"tags": SPEED},
     "library.define": {"lib": "operators live as long as the process", "tags": SPEED},
     "library.impl": {"lib": "operators live as long as the process"},
     "library.impl_abstract": {"lib": "operators live as long as the process", "allow_override": "the last one holds"},

@@ -331,6 +331,9 @@ def _object(tx: Any, value: Any, source: Source) -> Variable:
     if is_kernel(cls):
         tx.guard_identity(source, value)
         return KernelVariable(value, source)
+    if cls in MAKERS_BY_CLASS:
+        tx.guard_identity(source, value)
+        return MAKERS_BY_CLASS[cls](value, source)
     python_class = bool(cls.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
     if isinstance(value, NOT_OBJECTS) or cls.__module__ == "builtins" and not python_class:
         return _unknown(tx, value, source)
@@ -374,6 +377,8 @@ def _opaque(tx: Any, value: Any, source: Source) -> Variable:
     tx.guard(source, "type_is", type(value))
     return tx.remember(value, OpaqueVariable(value, source))
 
+
+MAKERS_BY_CLASS: dict[type, Callable] = {}  # of objects known by identity, registered by who knows their classes
 
 MAKERS = (
     (Tensor, _tensor),
@@ -443,4 +448,6 @@ def _fresh_callable(tx: Any, value: Any) -> Variable:
         return BuiltinVariable(value)
     if isinstance(value, (*tx.OPAQUE, *IMMUTABLE)):
         return ConstantVariable(value)
+    if type(value) in MAKERS_BY_CLASS:
+        return MAKERS_BY_CLASS[type(value)](value)
     raise unsupported("value", f"library code made a {type(value).__module__}.{type(value).__qualname__}")

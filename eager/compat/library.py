@@ -1,13 +1,11 @@
-"""torch.library: operators of the user's own, in Python. An operator is the plain function that was given for it.
+"""torch.library: operators of the user's own, in Python (https://docs.pytorch.org/docs/stable/library.html).
 
-`Library.define/impl`, `custom_op` and `torch.ops.namespace.name` work eagerly; shape functions (`register_fake`) are kept
-with the operator. Extensions in C++ that were built for PyTorch cannot be loaded.
+`Library.define/impl`, `custom_op` and `torch.ops.namespace.name` run the function that was given; in compiled code an operator
+with a shape function (`register_fake`) is one node of the graph. Extensions in C++ that were built for PyTorch cannot be loaded.
 """
 
-import functools
-import inspect
+import re
 
-from ..autograd import Function
 from ..ops import user_kernels
 from . import missing
 from .operators import entry, find
@@ -21,6 +19,14 @@ def _here(device_types) -> bool:
     )
 
 
+def _operator_of(op):
+    """The operator that is meant by a name, an operator or what `custom_op` gave."""
+    return entry(op) if isinstance(op, str) else getattr(op, "_operator", op)
+
+
+_COMPOSITE = "CompositeImplicitAutograd", "CompositeExplicitAutograd"
+
+
 class Library:
     """A namespace of operators: `define(schema)`, then `impl(name, function)`."""
 
@@ -29,7 +35,7 @@ class Library:
 
     def define(self, schema, alias_analysis="", *, tags=()):
         name = schema.partition("(")[0].strip()
-        return entry(f"{self.ns}::{name}", schema).name
+        return define(f"{self.ns}::{name}", schema)
 
     def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
         name = op_name if isinstance(op_name, str) else op_name.name
@@ -39,27 +45,33 @@ class Library:
                 f"Library({self.ns!r}, ...).impl({name!r}): own operators cannot be replaced by name; "
                 "flambeau.extend registers records with kernels of your own"
             )
-        if _here(dispatch_key or self.dispatch_key):
-            entry(f"{self.ns}::{name}").function = fn
+        key, operator = dispatch_key or self.dispatch_key, entry(f"{self.ns}::{name}")
+        if key == "Meta":
+            operator.fake = fn
+        elif _here(key):
+            operator.function, operator.composite = fn, key in _COMPOSITE
 
     def _register_fake(self, op_name, fn, **kwargs):
         entry(f"{self.ns}::{op_name}").fake = fn
 
 
 class CustomOp:
-    """A function registered as an operator; gradients by `register_autograd`."""
+    """A function registered as an operator; gradients by `register_autograd`, sizes for compiled code by `register_fake`."""
 
-    def __init__(self, name, function):
-        self._operator = entry(name)
-        self._operator.function = function
-        self._signature = inspect.signature(function)
+    def __init__(self, name, function, mutates_args=()):
+        self._opoverload = self._operator = operator = entry(name)
+        operator.function, operator.closed = function, True
+        operator.fake = operator.backward = None
+        operator.mutates = None if mutates_args == "unknown" else tuple(mutates_args)
+        self._name = name
         self.__name__ = self.__qualname__ = name.rpartition("::")[2]
         self.__doc__ = function.__doc__
 
     def __call__(self, *args, **kwargs):
-        bound = self._signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return self._operator(*bound.args, **bound.kwargs)
+        return self._operator(*args, **kwargs)
+
+    def __repr__(self):
+        return f"<CustomOpDef({self._name})>"
 
     def register_fake(self, fn):
         """The shape function: keeps it and returns it."""
@@ -75,31 +87,12 @@ class CustomOp:
         return register if fn is None else register(fn)
 
     def register_autograd(self, backward, *, setup_context=None):
-        self._operator.function = _differentiable(self._operator.function, backward, setup_context)
+        """`backward(ctx, *grads)` gives a gradient per argument; `setup_context(ctx, inputs, output)` saves what it needs.
+        RuntimeError for an operator that writes its arguments."""
+        register_autograd(self, backward, setup_context=setup_context)
 
     def register_vmap(self, fn, **kwargs):
         raise missing.error("torch.library.CustomOp.register_vmap")
-
-
-def _differentiable(function, backward, setup_context):
-    def forward(ctx, *args):
-        out = function(*args)
-        if setup_context is not None:
-            setup_context(ctx, args, out)
-        return out
-
-    made = type(
-        function.__name__ + "_function", (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    )
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return made.apply(*bound.args, **bound.kwargs)
-
-    return call
 
 
 def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=None, tags=None):
@@ -110,7 +103,7 @@ def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=No
         raise RuntimeError(f"custom_op {name!r}: device_types={device_types!r}: only kernels for the cpu can be registered")
     if schema is not None:
         entry(name, name + schema)
-    make = lambda function: CustomOp(name, function)
+    make = lambda function: CustomOp(name, function, mutates_args)
     return make if fn is None else make(fn)
 
 
@@ -118,7 +111,7 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=F
     """Keeps a shape function with the operator (which may not exist yet) and returns it."""
 
     def register(function):
-        entry(op if isinstance(op, str) else op.name).fake = function
+        _operator_of(op).fake = function
         return function
 
     return register if func is None else register(func)
@@ -130,7 +123,7 @@ impl_abstract = register_fake
 def register_kernel(op, device_types, func=None, /, *, lib=None):
     def register(function):
         if _here(device_types):
-            entry(op if isinstance(op, str) else op.name).function = function
+            _operator_of(op).function = function
         return function
 
     return register if func is None else register(func)
@@ -138,16 +131,22 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
 
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     """The gradient of an operator: `backward(ctx, *grads)`."""
-    operator = entry(op if isinstance(op, str) else op._operator.name)
+    operator = _operator_of(op)
     if operator.built_in:
         return
+    if operator.writes():
+        raise RuntimeError(
+            f"Cannot register autograd formula for non-functional operator {operator.name}: it writes {operator.mutates}; "
+            "write a functional operator and copy its result"
+        )
     operator.backward = (backward, setup_context)
-    if operator.function is not None:
-        operator.function = _differentiable(operator.function, backward, setup_context)
 
 
 def define(qualname, schema, *, lib=None, tags=()):
-    return entry(qualname, schema)
+    """The operator `namespace::name` with this schema; arguments marked like `Tensor(a!) x` are written."""
+    operator = entry(qualname, schema)
+    operator.mutates = tuple(re.findall(r"\(\w+!\)(?:\[\])?\??\s+(\w+)", schema))
+    return operator.name
 
 
 def impl(qualname, types, func=None, *, lib=None):
@@ -170,5 +169,11 @@ def wrap_triton(triton_kernel, /):
 
 
 def triton_op(name, fn=None, /, *, mutates_args=(), schema=None):
-    """`custom_op` for a function that calls Triton kernels by `wrap_triton`."""
-    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+    """`custom_op` for a function that calls Triton kernels by `wrap_triton`; compiled code looks into it."""
+
+    def make(function):
+        made = custom_op(name, function, mutates_args=mutates_args, schema=schema)
+        made._operator.closed, made._operator.composite = False, True
+        return made
+
+    return make if fn is None else make(fn)

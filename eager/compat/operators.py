@@ -6,38 +6,8 @@ import inspect
 import pathlib
 import types
 
-from .. import overrides
 from . import missing
-
-
-class Operator:
-    """One operator: its function (None until registered), schema and shape function. `built_in`: the function is made of this
-    package's records, which have their gradients, and stands for the operator itself."""
-
-    def __init__(self, name, schema=None):
-        self.name, self.schema, self.built_in = name, schema, False
-        self.function = self.fake = self.backward = None
-        space, _, own = name.rpartition("::")
-        self.__name__ = self.__qualname__ = own
-        self.__module__ = f"torch.ops.{space}"
-
-    def __call__(self, *args, **kwargs):
-        kinds = overrides.asked_classes((*args, *kwargs.values()))
-        if any(map(overrides.own_handler, kinds)):
-            return overrides.answers(self, kinds, args, kwargs)
-        if self.function is None:
-            raise missing.error(
-                f"torch.ops.{self.name.replace('::', '.')}",
-                "no kernel is registered for it (C++ extensions of PyTorch cannot be loaded)",
-            )
-        return self.function(*args, **kwargs)
-
-    @property
-    def default(self):
-        return self
-
-    def __repr__(self):
-        return f"<operator {self.name}>"
+from .custom_operator import Operator
 
 
 OPERATORS = {}

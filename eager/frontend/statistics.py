@@ -13,6 +13,7 @@ from .. import dtypes, return_types
 from ..dispatch import type_name
 from ..ops import arithmetic as a, elementary as e, reduce as r, cumulative as s
 from ..ops.checks import check_within
+from ..ops.indexing import scatter_add
 from ..ops.upcast import back, single
 from ..ops.views import reshape, unsqueeze
 from ..op.promote import result_type
@@ -201,6 +202,8 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     """Counts in equal bins of [min, max] (of the data if both are equal), in input's type."""
     for bound in (min, max):
         dtypes.of_number(bound)  # (refuses an integer that 64 bits do not hold)
+    if input._fl_fake and min < max and math.isfinite(float(max) - float(min)) and input.dtype.category:
+        return give(_counts_between(input, bins, float(min), float(max)), out)
     x = input._values("histc()")
     if input.dtype.category == 0:
         raise RuntimeError("histc is not implemented for 'Bool'")
@@ -221,6 +224,16 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     else:
         at = np.minimum(((v - low) / (high - low) * bins).astype(np.int64), bins - 1)
     return give(_wrap(np.bincount(at, minlength=bins).astype(x.dtype), input.dtype), out)
+
+
+def _counts_between(input, bins, low, high):
+    """`histc` between bounds that are numbers, as operations of a graph."""
+    v = a.cast(reshape(input, (input.numel(),)), dtypes.float32 if input.dtype is dtypes.float32 else dtypes.float64)
+    low, high = (float(np.float32(b)) if v.dtype is dtypes.float32 else b for b in (low, high))
+    inside = a.logical_and(a.ge(v, low), a.le(v, high))
+    at = a.cast(a.mul(a.div(a.sub(a.where(inside, v, low), low), high - low), bins), dtypes.int64)
+    counts = creation.zeros(bins, dtype=dtypes.int64, device=input.device)
+    return a.cast(scatter_add(counts, 0, a.minimum(at, bins - 1), a.cast(inside, dtypes.int64)), input.dtype)
 
 
 @public.both

@@ -125,8 +125,14 @@ class Externs:
     def run(self, number: int, call: EagerCall, args: tuple, outputs: tuple, scalars: dict) -> None:
         from ..loops.interpreter import call_eagerly, function_of  # few graphs have eager calls
 
-        for array, tensor in zip(outputs, call_eagerly(call, args, scalars)):
-            array[...] = tensor._fl_array
+        for k, (array, tensor) in enumerate(zip(outputs, call_eagerly(call, args, scalars))):
+            made = tensor._fl_array
+            if made.shape != array.shape or made.dtype != array.dtype:
+                raise RuntimeError(
+                    f"{call.op.name}: result {k} is {made.dtype}{list(made.shape)} where its shape function says "
+                    f"{array.dtype}{list(array.shape)}"
+                )
+            array[...] = made
         if number not in self.functions:
             self.functions[number] = function_of(call, args)
 

@@ -239,3 +239,15 @@ def test_data_that_a_check_refuses_raises():
     for x in (X + 1, X + 2, X - 3, X + 3, X - 9):
         assert told(compiled, x) == told(fn, x)
     assert counters.snapshot()["graphs"] == 1 and not counters.snapshot()["breaks"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int32, torch.uint8], ids=str)
+def test_a_histogram_between_known_bounds_is_one_graph(dtype):
+    x = torch.randn(500) * 2
+    if dtype.is_floating_point:
+        x[:5] = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, 3.0])
+    x = x.to(dtype)
+    for bins, low, high in ((4, -1.0, 1.0), (7, 0, 3), (100, -2.5, 2.5)):
+        f = lambda x: torch.histc(x, bins, low, high)
+        for backend in ("eager", "loops", "inductor"):
+            assert torch.equal(torch.compile(f, backend=backend, fullgraph=True)(x), f(x))
