@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from typing import Any
+from collections.abc import Sequence
 
 from ...eager.autograd import Function
 from ...eager.compat.custom_operator import Operator
@@ -77,7 +78,7 @@ def call_operator(tx: Any, operator: Operator, args: list, kwargs: dict) -> Vari
     return tx.call(BuiltinVariable(Function.apply.__func__), [tx.wrap_type(operator.gradient), *given], {})
 
 
-def bound(tx: Any, function: Any, args: tuple, kwargs: dict) -> list:
+def bound(tx: Any, function: Any, args: Sequence, kwargs: dict) -> list:
     """The positional arguments of a call, defaults included."""
     try:
         found = inspect.signature(function).bind(*args, **kwargs)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+from typing import Any
 
 from ...runtime.errors import Unsupported
 from .. import device as devices, dtypes, overrides
 from ..autograd import Function
 from ..ops import custom_calls
-from ..sizes import SymFloat, SymInt
+from ..sizes import SymBool, SymFloat, SymInt
 from ..state import recording, state
 from ..tensor import Tensor
 from . import missing
@@ -28,7 +29,8 @@ class Operator:
     def __init__(self, name, schema=None):
         self.name, self.schema = name, schema
         self.built_in = self.composite = self.closed = False
-        self.function = self.fake = self.backward = None
+        self.function: Any = None
+        self.fake = self.backward = None
         self.mutates: tuple | None = ()
         space, _, own = name.rpartition("::")
         self.__name__ = self.__qualname__ = own
@@ -162,7 +164,7 @@ def _tensors(args):
 _PLAIN = (int, float, complex, bool, str, bytes, type(None))
 
 
-def _laid_out(operator, value, operands, numbers):
+def _laid_out(operator: Operator, value: Any, operands: list, numbers: list) -> tuple:
     """How one argument stands in a call (custom_calls.OperatorCall)."""
     if isinstance(value, Tensor):
         operands.append(value)
@@ -173,8 +175,9 @@ def _laid_out(operator, value, operands, numbers):
     if isinstance(value, (tuple, list)):
         members = tuple(_laid_out(operator, x, operands, numbers) for x in value)
         return custom_calls.SEVERAL, list if type(value) is list else tuple, members
-    if isinstance(value, SymFloat):
-        value = float(value)
+    if isinstance(value, (SymFloat, SymBool)):  # (guarded)
+        known: Any = value
+        value = float(known) if isinstance(value, SymFloat) else bool(known)
     if not isinstance(value, (*_PLAIN, dtypes.dtype, devices.device)):
         raise Unsupported("call", f"{operator.name} is given a {type(value).__name__}", "pass tensors, numbers and texts")
     return custom_calls.VALUE, value

@@ -112,6 +112,14 @@ def test_symbolic_sizes_are_given_as_numbers():
     assert counters.snapshot()["graphs"] == 1
 
 
+def test_numbers_that_change_are_those_of_the_call():
+    op = operator(sine, lambda x, scale=2.0: torch.empty_like(x))
+    compiled = torch.compile(lambda x, scale: op(x, scale) + op(x, scale * 2), fullgraph=True)
+    x = torch.randn(3)
+    for scale in (1.5, 2.5, 0.5, 3.0):
+        torch.testing.assert_close(compiled(x, scale), x.sin() * (3 * scale))
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_calls_are_neither_dropped_nor_merged(backend):
     seen = []
