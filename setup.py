@@ -22,6 +22,7 @@ from setuptools.command.build_py import build_py
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FLAGS = ["-std=c++17", "-O2", "-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=off", "-g0", "-w"]
+DIRECT = ["-fno-plt"]  # of files that call Python: calls of 300 ns make dozens of such calls, and are 3 to 5% faster
 LAYERS = ("runtime", "eager", "capture", "inductor", "cli")
 
 
@@ -72,12 +73,15 @@ class BuildObjects(build_ext):
         command = [program, "-fPIC", "-pthread", "-DNDEBUG", "-fwrapv", *FLAGS, "-c"]
 
         def compile_source(source, options):
-            kept = kept_object(source, command)
+            small = knows_python(source, set())
+            flags = DIRECT if small else []
+            kept = kept_object(source, [*command, *flags])
             if os.path.exists(kept):
                 return [kept]
             os.makedirs(os.path.dirname(kept), exist_ok=True)
-            if knows_python(source, set()):
-                shutil.copyfile(*compile_one([source], **options), f"{kept}.{os.getpid()}")
+            if small:
+                given = {**options, "extra_postargs": [*(options.get("extra_postargs") or ()), *flags]}
+                shutil.copyfile(*compile_one([source], **given), f"{kept}.{os.getpid()}")
             else:
                 subprocess.run([*command, source, "-o", f"{kept}.{os.getpid()}"], check=True)
             os.replace(f"{kept}.{os.getpid()}", kept)
