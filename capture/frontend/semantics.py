@@ -262,6 +262,8 @@ class Semantics(TraceState):
     def unary(self, op: Callable, a: Variable) -> Variable:
         if isinstance(a, UserObjectVariable):
             return a.call_special(self, f"__{op.__name__.strip('_')}__")
+        if a.is_array:
+            return a.unary(self, op)
         if isinstance(a, SymVariable) and a.python_type() is bool:
             a = a.specialise(self)  # (what Python makes of ~True is no truth value)
         return self.fresh(self.run_variables(op, [a], what=op.__name__))

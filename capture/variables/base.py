@@ -25,6 +25,7 @@ class Variable:
     source: Source | None
     outside: Any = None  # the real object, of kinds that are wrapped anew on every path that leads to it
     shared = True  # generated code keeps one object for it, however often it is loaded
+    is_array = False  # an array of numpy's that stands for a tensor
     has_index = False  # whether `__index__` of its class is written in Python
     has_own_setattr = False  # its class replaces object.__setattr__; the trace runs that, the replay must not again
 
@@ -107,6 +108,9 @@ class Variable:
     def binary(self, tx: Any, op: Callable, other: Variable, reflected: bool) -> Variable | None:
         """`op(self, other)` (or `op(other, self)`); None where this kind has no say."""
         return None
+
+    def unary(self, tx: Any, op: Callable) -> Variable:
+        raise unsupported("operator", f"{op.__name__}() of {self}")
 
     def length(self, tx: Any) -> Variable:
         return tx.constant(len(self.unpack(tx)))

@@ -15,10 +15,14 @@ from ...eager.tensor import Tensor
 from ..breaks import unsupported
 from .arguments import is_surplus, call_error
 from .base import NotPlain, Variable
+from .sequences import SequenceVariable
 
 FUNCTIONS = (np.ufunc, type(np.prod))
 SCALARS = (np.number, np.bool_)
 KNOWN = (bool, int, float, complex, str, type(None), type, np.dtype, *SCALARS)
+
+
+ON_ARRAYS: list[Callable] = []  # what calls functions on arrays, once a program has some (numpy_arrays.py)
 
 
 def is_numpy(fn: Callable) -> bool:
@@ -29,11 +33,19 @@ def call_numpy(tx: Any, fn: Any, args: list, kwargs: dict) -> Variable:
     """The real function, on what is known."""
     if is_surplus(fn, args, kwargs):
         raise call_error(fn)
+    if ON_ARRAYS and any(map(holds_array, (*args, *kwargs.values()))):
+        return ON_ARRAYS[0](tx, fn, args, kwargs)
     plain, named = [known(fn, a) for a in args], {name: known(fn, v) for name, v in kwargs.items()}
     found = tx.run_outside(fn, *plain, **named)
     if not is_known(found):
         raise unsupported("builtin", f"numpy.{fn.__name__}() gives a {type(found).__name__}, which is no number")
     return tx.fresh(found)
+
+
+def holds_array(variable: Variable) -> bool:
+    """Whether an argument is an array, or a list with one."""
+    variable = variable.realize()
+    return variable.is_array or any(map(holds_array, variable.items if isinstance(variable, SequenceVariable) else ()))
 
 
 def known(fn: Any, variable: Variable) -> int:
