@@ -177,14 +177,14 @@ double events(Twister& t, double rate) {
     }
 }
 
-// Marsaglia and Tsang's method of 2000; shapes below 1 by a power of a uniform number.
-double gamma(Twister& t, double shape) {
+// Marsaglia and Tsang's method of 2000; shapes below 1 by a power of a uniform number. Of a shape T is the type of the arithmetic.
+template <class T> double gamma(Twister& t, T shape) {
     double scale = 1;
     if (shape < 1) {
         if (shape == 0) return 0;
-        scale = ::pow(1 - t.real(), 1 / shape), shape += 1;
+        scale = ::pow(1 - t.real(), (double)(1 / shape)), shape += 1;
     }
-    double d = shape - (double)(1.f / 3), c = 1 / ::sqrt(9 * d);
+    double d = shape - 1.f / 3, c = 1 / ::sqrt(9 * d);
     for (;;) {
         double x, y;
         do x = t.gauss(), y = 1 + c * x;
@@ -241,8 +241,8 @@ void fill(Twister& t, Kind kind, bool single, void* raw, npy_intp n, double a, d
     case POISSON: // the array holds the rates
         for (npy_intp k = 0; k < n; k++) d[k] = events(t, d[k]);
         return;
-    case GAMMA: // the array holds the shapes
-        for (npy_intp k = 0; k < n; k++) d[k] = gamma(t, d[k]);
+    case GAMMA: // the array holds the shapes, with a > 0 in single precision
+        for (npy_intp k = 0; k < n; k++) d[k] = a > 0 ? gamma(t, (float)d[k]) : gamma(t, d[k]);
         return;
     case KINDS: return;
     }
