@@ -192,9 +192,10 @@ def _(stream, n, dtype, device):
 def multinomial(weights, count: size, replacement: static, generator: static = None):
     """Indices drawn along the last dim in proportion to weights. With replacement: by the inverse of the running sum;
     without: the largest of weight / exponential, which picks in the same proportions."""
-    if random.in_order is not None and weights._fl_array is not None:
+    if random.in_order is not None and weights._fl_device.type == "cpu":
         stream = random.in_order.Stream(generator or random.default_generator)
-        return wrap(np.ascontiguousarray(stream.multinomial(weights._fl_array, count, replacement)), dtypes.int64)
+        found = stream.multinomial(weights._values("multinomial()"), count, replacement)
+        return wrap(np.ascontiguousarray(found), dtypes.int64)
     last = len(weights.shape) - 1
     if not replacement:
         clocks = log1p(mul(rand(tuple(weights.shape), dtypes.float64, weights.device, generator), -1.0))
