@@ -36,10 +36,21 @@ def use(numbers: str) -> None:
     """Whose numbers all draws on the CPU give from now on: "philox" (the default), or "torch": PyTorch's for the same seed.
     Generators go on where their last draw of this kind left them, or begin at their seed."""
     global in_order
+    from ..runtime import spawn
+
     if numbers not in ("philox", "torch"):
         raise ValueError(f"random numbers are 'philox' or 'torch', not {numbers!r}")
     in_order = importlib.import_module(".mersenne", __package__) if numbers == "torch" else None
     _call.draw_in_order(in_order is not None)
+    if _use_torch not in spawn.setup:
+        spawn.setup.append(_use_torch)
+    if in_order is None:
+        spawn.setup.remove(_use_torch)
+
+
+def _use_torch() -> None:
+    """What a process of a loader that was spawned does first."""
+    use("torch")
 
 
 def used() -> str:
