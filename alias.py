@@ -69,7 +69,7 @@ class Metadata(importlib.metadata.DistributionFinder):
 
 
 def install(flambeau, numbers=None):
-    """Puts `torch` into sys.modules; RuntimeError if another torch is there. `numbers`: whose random numbers, if that is to change."""
+    """Puts `torch` into sys.modules; RuntimeError if another torch is there. `numbers`: whose random numbers; None: as before."""
     present = sys.modules.get(NAME)
     if present is None or isinstance(present, TorchModule):
         if numbers is not None:

@@ -1,8 +1,8 @@
 """PyTorch's numbers: draws from the Mersenne Twister of its CPU generator. Loaded where they are asked for (`random.use`).
 
 In: a generator and what is to be drawn. Out: a numpy array, and the generator as PyTorch's would be. The idea: the numbers of a
-draw come one after the other and fill a tensor in the order of its memory, so a draw depends on all draws before it, and its place
-in the program counts. The words that each distribution takes are those of aten/src/ATen/native/cpu/DistributionTemplates.h and
+draw come one after the other and fill a tensor in the order of its memory, so a draw depends on all draws before it. The words
+that each distribution takes are those of aten/src/ATen/native/cpu/DistributionTemplates.h and
 aten/src/ATen/core/DistributionsHelper.h of PyTorch 2.13; the loops are in csrc/mersenne.cpp. The state is kept as
 `torch.get_rng_state()` lays it out, so states can be exchanged.
 """
@@ -10,7 +10,6 @@ aten/src/ATen/core/DistributionsHelper.h of PyTorch 2.13; the loops are in csrc/
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,8 +19,7 @@ from . import _call, dtypes
 from .sizes import contiguous_strides
 
 BYTES = 5056
-_ORDINAL = struct.Struct("<Q"), 5016  # of a field that PyTorch does not read: the next ordinal of Philox
-_SEED = struct.Struct("<Q"), 0
+_ORDINAL = 627  # the word of a state that PyTorch does not read: here the next ordinal of Philox
 
 
 class Like(NamedTuple):
@@ -54,16 +52,16 @@ def seeded(seed: int) -> np.ndarray:
 def with_ordinal(state: np.ndarray, ordinal: int) -> np.ndarray:
     """A copy that tells the next ordinal as well."""
     state = state.copy()
-    _ORDINAL[0].pack_into(state, _ORDINAL[1], ordinal)
+    state.view(np.uint64)[_ORDINAL] = ordinal
     return state
 
 
 def numbers_of(state: np.ndarray) -> tuple[int, int]:
-    """(seed, next ordinal) of a state."""
-    left, seeded, following = struct.unpack_from("<iiQ", state, 8)
-    if not seeded or not 0 < left <= 624 or following > 624:
+    """(seed, next ordinal) of a state; its counts of words must fit."""
+    numbers, (left, begun) = state.view(np.uint64), state.view(np.int32)[2:4].tolist()
+    if not begun or left < 1 or left + int(numbers[2]) > 625:
         raise RuntimeError("Invalid mt19937 state")
-    return tuple(field.unpack_from(state, at)[0] for field, at in (_SEED, _ORDINAL))  # pyright: ignore[reportReturnType]
+    return int(numbers[0]), int(numbers[_ORDINAL])
 
 
 # -- draws
@@ -112,7 +110,7 @@ class Stream:
         return _cast(self.fill("half_fill", np.empty(like.sizes, np.float32), mean, std), like.dtype)
 
     def of_kind(self, kind: str, like: Like, a: float, b: float = 1.0) -> np.ndarray:
-        """"exponential", "cauchy", "geometric", "log_normal": drawn in doubles."""
+        """Drawn in doubles: "exponential", "cauchy", "geometric", "log_normal"."""
         return _cast(self.laid(like, kind, np.float64, a, b), like.dtype)
 
     def bernoulli(self, like: Like, p: float) -> np.ndarray:
@@ -139,7 +137,7 @@ class Stream:
         return self.fill("permutation", np.empty(n, np.int64)).astype(dtype.numpy, copy=False)
 
     def transformed(self, kind: str, values: np.ndarray) -> np.ndarray:
-        """"poisson" of rates or "gamma" of shapes, in doubles."""
+        """In doubles: "poisson" of rates, "gamma" of shapes."""
         return self.fill(kind, np.array(values, np.float64, order="C"), float(values.dtype.itemsize < 8))
 
     def multinomial(self, weights: np.ndarray, count: int, replacement: bool) -> np.ndarray:

@@ -1,9 +1,9 @@
 """Graphs that draw PyTorch's numbers (`random.use("torch")`): what they draw becomes further inputs.
 
-In: a captured graph whose draws have their numbers in program order. Out: a callable that draws first, one after the other as eager
-would, and then calls what the backend made of a graph without draws. So a compiler may drop, repeat and reorder what is left, and
-a backward has what the forward drew among its inputs. What is drawn depends on sizes, and a size that only data knows is known
-when a piece between two reads of data runs (data_dependent.py).
+In: a captured graph whose draws are numbered in program order. Out: a callable that draws first, one after the other as eager
+would, and then calls what the backend made of a graph without draws. So a compiler may drop, repeat and reorder what is left,
+and a backward has what the forward drew among its inputs. Draws depend on sizes; one that only data knows is known when the
+piece behind that read of data runs (data_dependent.py).
 """
 
 from __future__ import annotations
@@ -45,7 +45,11 @@ class DrawingAhead:
 
 def draws_before(graph: Graph, backend: Any, inputs: Sequence) -> Any:
     """The backend's callable for a graph, behind one that draws what the graph does."""
-    found = [n for n in graph.calls if n.is_op and n.draw is not None and n.target.ordered is not None and on_cpu(n.target, values_of(n))]
+    found = [
+        n
+        for n in graph.calls
+        if n.is_op and n.draw is not None and n.target.ordered is not None and on_cpu(n.target, values_of(n))
+    ]
     if not found:
         return backend(graph, inputs)
     return DrawsBefore(graph, found, backend, inputs)

@@ -71,8 +71,8 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
 
 
 def _rejected_in_order(tensor, mean, std, a, b, generator):
-    """By rejection, as torch.nn.init of PyTorch 2.13 draws: normal numbers where more than 30% of them lie inside, else uniform ones
-    under the density."""
+    """By rejection, as torch.nn.init of PyTorch 2.13 draws: normal numbers where more than 30% of them lie inside, else uniform
+    ones under the density."""
     inside = (math.erf((b - mean) / std / math.sqrt(2.0)) - math.erf((a - mean) / std / math.sqrt(2.0))) / 2
     if inside > 0.3:
         low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()

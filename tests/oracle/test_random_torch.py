@@ -124,7 +124,10 @@ def test_whole_numbers_below_a_bound(high):
             both(lambda m: m.randint(0, high, (n,), dtype=m.int32))
 
 
-@pytest.mark.parametrize("dtype, low, high", [("float32", 0, 2**24), ("float16", 0, 65504), ("float16", -3000, 3001), ("bfloat16", 0, 3000), ("bfloat16", 257, 999)])
+@pytest.mark.parametrize(
+    "dtype, low, high",
+    [("float32", 0, 2**24), ("float16", 0, 65504), ("float16", -3000, 3001), ("bfloat16", 0, 3000), ("bfloat16", 257, 999)],
+)
 def test_bounds_that_a_floating_type_does_not_hold(dtype, low, high):
     both(lambda m: m.zeros(1000, dtype=getattr(m, dtype)).random_(low, high))
 
@@ -331,7 +334,13 @@ def test_own_generators():
     def run(m):
         g = m.Generator().manual_seed(2**40 + 5)
         h = m.Generator()
-        return [m.rand(5, generator=g), m.randn(20, generator=g), m.randperm(9, generator=h), m.tensor(h.initial_seed()), m.rand(3)]
+        return [
+            m.rand(5, generator=g),
+            m.randn(20, generator=g),
+            m.randperm(9, generator=h),
+            m.tensor(h.initial_seed()),
+            m.rand(3),
+        ]
 
     both(run)
 
@@ -360,7 +369,10 @@ def test_loaders_and_splits():
         found += [m.tensor(list(part.indices)) for part in m.utils.data.random_split(data, [10, 13])]
         d = m.utils.data
         g = m.Generator().manual_seed(3)
-        found += [m.tensor(list(d.RandomSampler(range(10), generator=g))), m.tensor(list(d.RandomSampler(range(10), generator=g)))]
+        found += [
+            m.tensor(list(d.RandomSampler(range(10), generator=g))),
+            m.tensor(list(d.RandomSampler(range(10), generator=g))),
+        ]
         found += [m.tensor(list(d.RandomSampler(range(10), True, 70, generator=g))), m.rand(2, generator=g)]
         found += [m.tensor(list(d.WeightedRandomSampler([0.1, 0.9, 0.4, 3.0], 20)))]
         return found + [m.tensor(list(d.SubsetRandomSampler(range(9))))]

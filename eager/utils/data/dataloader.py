@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ... import api, device as devices
+from ... import device as devices
 from ...random import Generator
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
