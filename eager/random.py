@@ -15,13 +15,12 @@ import importlib
 import os
 import struct
 import threading
+import typing
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
-from ..runtime import locks
-from ..runtime.config import config
+from ..runtime import config as settings, locks
 from . import _call, device as devices
 from . import dtypes
 from .tensor import Tensor
@@ -29,7 +28,7 @@ from .tensor import Tensor
 _MASK = 2**64 - 1
 _STATE = struct.Struct("<QQ")
 
-in_order: Any = None  # the module that draws PyTorch's numbers, where they are asked for
+in_order: typing.Any = None  # the module that draws PyTorch's numbers, where they are asked for
 
 
 def use(numbers: str) -> None:
@@ -177,8 +176,8 @@ def draw(generator: Generator | None = None) -> tuple[int, int]:
 
 
 _call.draws(draw)
-if config.random != "philox":
-    use(config.random)
+if settings.config.random != "philox":
+    use(settings.config.random)
 
 
 # -- the module functions of `torch.random`
