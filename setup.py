@@ -74,6 +74,7 @@ class BuildObjects(build_ext):
         def compile_source(source, options):
             kept = kept_object(source, command)
             if os.path.exists(kept):
+                os.utime(kept)  # the linker compares times: an object of a text that is back must count as new
                 return [kept]
             os.makedirs(os.path.dirname(kept), exist_ok=True)
             if knows_python(source, set()):
