@@ -326,6 +326,26 @@ def test_dropout_in_attention():
     both(run, ulps=64)
 
 
+MODELS = {
+    "LSTM": lambda nn: nn.LSTM(8, 8, 2, dropout=0.4),
+    "GRU": lambda nn: nn.GRU(8, 8, 3, dropout=0.4, batch_first=True),
+    "MultiheadAttention": lambda nn: nn.MultiheadAttention(8, 2, dropout=0.4),
+    "TransformerEncoderLayer": lambda nn: nn.TransformerEncoderLayer(8, 2, 16, 0.3),
+    "TransformerDecoderLayer": lambda nn: nn.TransformerDecoderLayer(8, 2, 16, 0.3, batch_first=True),
+    "Dropout in place": lambda nn: nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.3, inplace=True), nn.AlphaDropout(0.2)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_dropouts_inside_of_layers(name):
+    def run(m):
+        model, x = MODELS[name](m.nn), m.arange(5 * 3 * 8, dtype=m.float32).reshape(5, 3, 8) % 11 / 11
+        out = model(*[x] * {"MultiheadAttention": 3, "TransformerDecoderLayer": 2}.get(name, 1))
+        return out[0] if isinstance(out, tuple) else out
+
+    both(run, ulps=64)
+
+
 def test_gumbel_softmax():
     both(lambda m: m.nn.functional.gumbel_softmax(m.arange(40.0).reshape(4, 10), hard=True))
 
