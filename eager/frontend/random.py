@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from .. import dtypes, random
+from ..memory_formats import contiguous_format, preserve_format
 from ..ops import creation, random as r
 from ..ops.arithmetic import cast, lt
 from ..ops.complex_numbers import view_as_complex
@@ -42,7 +43,9 @@ def _drawn(record, size, dtype, device, generator):
 
 def _filled_like(input, dtype, device, memory_format, layout, pin_memory):
     """A tensor to fill in place, where what PyTorch draws depends on how it lies in memory; else None."""
-    if random.in_order is None or input.is_contiguous() or dtype_of(dtype, input.dtype).is_complex:
+    if random.in_order is None or dtype_of(dtype, input.dtype).is_complex:
+        return None
+    if input.is_contiguous() and memory_format in (None, preserve_format, contiguous_format):
         return None
     return empty_like(input, dtype=dtype, device=device, memory_format=memory_format, layout=layout, pin_memory=pin_memory)
 

@@ -140,6 +140,7 @@ def test_like_another_tensor(dtype, layout):
         both(lambda m: m.randn_like(spread(m, n, dtype, layout)))
         both(lambda m: m.randint_like(spread(m, n, dtype, layout), 3, 99))
         both(lambda m: m.randn_like(spread(m, n, dtype, layout), dtype=m.float32, memory_format=m.contiguous_format))
+    both(lambda m: m.randn_like(m.zeros(2, 3, 4, 5, dtype=getattr(m, dtype)), memory_format=m.channels_last))
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
@@ -344,6 +345,12 @@ def test_dropouts_inside_of_layers(name):
         return out[0] if isinstance(out, tuple) else out
 
     both(run, ulps=64)
+
+
+def test_slopes_of_rrelu():
+    for n in (0, 5, 40):
+        both(lambda m: m.nn.functional.rrelu(m.arange(-n, n, dtype=m.float32).reshape(2, n), training=True), ulps=2)
+        both(lambda m: m.nn.functional.rrelu(m.arange(-n, n, dtype=m.float64), 0.2, 0.7, training=True), ulps=2)
 
 
 def test_gumbel_softmax():
