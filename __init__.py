@@ -292,13 +292,14 @@ with _locks.importing:
 __version__ = "0.1.0"
 
 
-def alias_torch():
+def alias_torch(*, random=None):
     """Makes `import torch` (and `torch.nn.functional`, ...) give flambeau in this process, for packages that were
     written for PyTorch; `torch.__version__` tells the release whose API is meant. Raises RuntimeError if the real
-    torch is already imported. Calling it again changes nothing."""
+    torch is already imported. Calling it again changes nothing but what `random` tells: "torch" gives PyTorch's random
+    numbers for the same seed on the CPU, "philox" those of this package (ValueError for anything else)."""
     from . import alias
 
-    alias.install(sys.modules[__name__])
+    alias.install(sys.modules[__name__], random)
 
 
 def _compile_in_place(module, *args, **kwargs):

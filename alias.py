@@ -10,7 +10,7 @@ import importlib.metadata
 import sys
 import types
 
-from .eager import class_homes
+from .eager import class_homes, random
 from .eager.compat import version
 from .runtime import spawn as children
 
@@ -68,11 +68,14 @@ class Metadata(importlib.metadata.DistributionFinder):
         return [Distribution()] if context.name == NAME else []
 
 
-def install(flambeau):
-    """Puts `torch` into sys.modules; RuntimeError if another torch is there."""
+def install(flambeau, numbers=None):
+    """Puts `torch` into sys.modules; RuntimeError if another torch is there. `numbers`: whose random numbers; None: as before."""
     present = sys.modules.get(NAME)
-    if isinstance(present, TorchModule):
-        return
+    if present is None or isinstance(present, TorchModule):
+        if numbers is not None:
+            random.use(numbers)
+        if present is not None:
+            return
     if present is not None:
         raise RuntimeError(
             f"alias_torch(): torch {getattr(present, '__version__', '')} is already imported from "
@@ -116,7 +119,7 @@ class _Started:
     def __reduce__(self):
         return exec, (
             f"import sys\nsys.path += [path for path in {sys.path!r} if path not in sys.path]\n"
-            f"import {__package__}\n{__package__}.alias_torch()\n",
+            f"import {__package__}\n{__package__}.alias_torch(random={random.used()!r})\n",
         )
 
 

@@ -77,6 +77,7 @@ class BuildObjects(build_ext):
             flags = DIRECT if small else []
             kept = kept_object(source, [*command, *flags])
             if os.path.exists(kept):
+                os.utime(kept)  # the linker compares times: an object of a text that is back must count as new
                 return [kept]
             os.makedirs(os.path.dirname(kept), exist_ok=True)
             if small:

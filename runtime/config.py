@@ -44,6 +44,12 @@ def _isa(text: str) -> str:
     return text
 
 
+def _numbers(text: str) -> str:
+    if text not in ("philox", "torch"):
+        raise ValueError("expected philox or torch")
+    return text
+
+
 def _count(text: str) -> int:
     count = int(text)
     if count < 1:
@@ -130,6 +136,14 @@ FIELDS = {
             2,
             "FLAMBEAU_OPTIMIZE",
             "how much the C++ compiler optimises, 0 to 3: with less, kernels are made sooner and run slower",
+        ),
+        Field(
+            "random",
+            _numbers,
+            "philox",
+            "FLAMBEAU_RANDOM",
+            "random numbers on the CPU: philox, or torch: those of PyTorch for the same seed (in a program "
+            '`alias_torch(random="torch")` or `random.use("torch")`)',
         ),
         Field("kernel_times", _flag, False, "FLAMBEAU_KERNEL_TIMES", "keep the time of each generated kernel"),
     )

@@ -1975,3 +1975,21 @@ def handlers_without_lasti():
 )
 def jumps_of_one_unit():
     rewrite("capture.bytecode.units:_unit_offsets", "grown |= instrs[k].size != size", "grown = False")
+
+
+@fault(
+    "formula",
+    "sixteen normal numbers of PyTorch are drawn in pairs, as fewer are",
+    "tests/eager/test_random_torch.py::test_numbers_that_pytorch_printed",
+)
+def blocks_drawn_in_pairs():
+    rewrite("eager.mersenne:Stream.normal", "math.prod(like.sizes) < 16", "math.prod(like.sizes) < 17")
+
+
+@fault(
+    "graph",
+    "what a graph draws of PyTorch's numbers is drawn from the last draw to the first",
+    "tests/eager/test_random_torch.py::test_compiled_draws[eager]",
+)
+def draws_from_the_last():
+    rewrite("capture.graph.draws_ahead:DrawsBefore.__init__", "lambda n: n.draw or 0", "lambda n: -(n.draw or 0)")

@@ -13,7 +13,7 @@ import types
 import weakref
 from typing import Any
 
-from ...eager import dispatch
+from ...eager import dispatch, random
 from ...eager.amp import autocast_mode
 from ...eager.errors import DataDependent
 from ...eager.state import setting
@@ -321,6 +321,10 @@ class Trace:
         try:
             with record.stage("backend"):
                 backend = self.job.options.backend
+                if graph.draws and random.in_order is not None:
+                    from ..graph.draws_ahead import DrawingAhead
+
+                    backend = DrawingAhead(backend)
                 with setting(autocast=None):
                     compiled = split_at_reads(graph, backend) or backend(graph, values)
                 record.graphs.append((graph, backend, compiled))

@@ -64,6 +64,10 @@ class GraphTracer(dispatch.Mode):
     # -- ops -------------------------------------------------------------------------------------------------------
 
     def dispatch(self, op: Any, args: tuple) -> Any:
+        if random.in_order is not None and op.draws is not None and op.draws(*args):
+            drawn = self.draw_in_order(op, args)
+            if drawn is not None:
+                return drawn
         grad, args = dispatch.state.grad, with_plain_dim(op, args)
         if grad and op.kind is Kind.COMPOSITE and not op.grads and any(t.requires_grad for t in tensors_of(args)):
             if not self.assumptions.composites_closed:
@@ -100,6 +104,21 @@ class GraphTracer(dispatch.Mode):
             raise unsupported("builtin", f"{op.name}() draws from a generator of the program's own")
         self.graph.draws += 1
         return self.graph.draws - 1
+
+    def draw_in_order(self, op: Any, args: tuple) -> Any:
+        """PyTorch's numbers: records that draw them become nodes (None), whose draws are made before the graph runs
+        (draws_ahead.py); what is made of draws and data is opened up to these."""
+        from .draws_ahead import on_cpu
+
+        if not on_cpu(op, args):
+            return None
+        if op.mutates and op.functional is not None and op.functional.ordered is not None:
+            return OPS["copy"].inplace(args[0], op.functional(*args))
+        if op.ordered is not None:
+            return None
+        if op.kind is Kind.COMPOSITE:
+            return op.fn(*args)
+        raise unsupported("builtin", f"{op.name}() draws from data, under FLAMBEAU_RANDOM=torch")
 
     def bind(self, out: Any, node: Node) -> None:
         if isinstance(out, Tensor):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...eager import dtypes
+from ...eager import dtypes, random
 from ...eager.dispatch import refused_write
 from ...eager.storage import address
 from ..shapes import expr as E
@@ -28,6 +28,9 @@ def build_tree(tx: Any, inputs: list) -> tuple:
         add(tree, guard, known)
     default = node_of(tree.root, item(Pinned(vars(dtypes), "dtypes"), "_default"))
     default.check("is", dtypes._default, f"the default dtype is {dtypes._default}", "")
+    if tx.tracer.graph.draws or random.in_order is not None:
+        numbers = node_of(tree.root, item(Pinned(vars(random), "random"), "in_order"))
+        numbers.check("is", random.in_order, f"random numbers are those of {random.used()}", "")
     add_classes(tree, tx)
     add_shapes(tree, tx)
     add_floats(tree, tx)

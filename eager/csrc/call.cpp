@@ -516,7 +516,7 @@ PyMODINIT_FUNC PyInit__call() {
     import_umath();
     PyObject* module = PyModule_Create(&definition);
     if (!module || !add_maps(module) || !add_views(module) || !add_kernels(module) || !add_matrix(module)
-        || !add_small(module) || !add_elements(module) || !add_contractions(module) || !add_draws(module) || !add_layouts(module)
+        || !add_small(module) || !add_elements(module) || !add_contractions(module) || !add_draws(module) || !add_mersenne(module) || !add_layouts(module)
         || !add_pairs(module) || !add_resizing(module) || !add_losses(module) || !add_bags(module) || !add_pooling(module)
         || !add_fourier(module)
         || !add_steps(module) || !add_engine(module) || !add_attached(module) || !add_overrides(module)) {

@@ -221,6 +221,7 @@ bool add_small(PyObject* module);
 bool add_elements(PyObject* module);
 bool add_contractions(PyObject* module);
 bool add_draws(PyObject* module);
+bool add_mersenne(PyObject* module);
 bool add_layouts(PyObject* module);
 bool add_pairs(PyObject* module);
 bool add_fourier(PyObject* module);

@@ -16,10 +16,12 @@
 namespace {
 
 PyObject* draw_function; // (generator or None) -> (seed, ordinal)
+bool in_order; // PyTorch's numbers are asked for: everything here declines
 
 constexpr npy_intp FEW = 1 << 14;
 
 bool next_draw(PyObject* generator, uint64_t& seed, uint64_t& ordinal) {
+    if (in_order) return false;
     Ref key(PyObject_CallOneArg(draw_function, generator ? generator : Py_None));
     if (!key || !PyTuple_Check(key.get())) return false;
     seed = PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(key.get(), 0)), ordinal = PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(key.get(), 1));
@@ -465,11 +467,18 @@ PyObject* py_draws(PyObject*, PyObject* function) {
     Py_RETURN_NONE;
 }
 
+PyObject* py_draw_in_order(PyObject*, PyObject* on) {
+    in_order = on == Py_True;
+    Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {{"draws", py_draws, METH_O, "draws(function): (generator or None) -> (seed, ordinal)"},
+    {"draw_in_order", py_draw_in_order, METH_O, "draw_in_order(on): whether nothing is drawn here, for PyTorch's numbers are wanted"},
     {nullptr, nullptr, 0, nullptr}};
 
 }
 
+// False without an error: the caller declines, as everything does whose draw is not made.
 bool small_uniform(float* out, npy_intp n) { return drawn(nullptr, UNIFORM, out, n); }
 
 const SmallEntry small_draws[] = {{"rand", floats<UNIFORM>}, {"randn", floats<NORMAL>}, {"randint", randint},

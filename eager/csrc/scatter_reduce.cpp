@@ -144,7 +144,7 @@ bool read_dropout(const Call& c, int least, int most, bool training, bool whole,
         return false;
     x = dense_array(a[0]);
     int dims = x ? PyArray_NDIM(x) : 0;
-    if (dims < least || dims > most || type_of(a[0]) != FLOAT32 || !PyArray_SIZE(x)) return false;
+    if (!x || dims < least || dims > most || type_of(a[0]) != FLOAT32 || !PyArray_SIZE(x)) return false;
     rows = whole ? PyArray_SIZE(x) : PyArray_DIM(x, 0) * PyArray_DIM(x, 1);
     return rows <= FEW && PyArray_SIZE(x) <= alone(FEW);
 }

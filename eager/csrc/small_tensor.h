@@ -47,7 +47,7 @@ KeptRecord* kept_record(const char* name);
 // The handlers of sum and mean for halves, and for dims that are not side by side (compound_reductions.cpp).
 PyObject* small_sum_over(const Call& c, bool mean);
 
-// Numbers of [0, 1) as the next draw gives them; false with an error set.
+// Numbers of [0, 1) as the next draw gives them; false where they are drawn elsewhere, or with an error set.
 bool small_uniform(float* out, npy_intp n);
 
 // The sum of what is no NaN, and the product, of many floats (reductions.cpp).

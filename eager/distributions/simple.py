@@ -6,6 +6,7 @@ from collections.abc import Callable
 from .. import api, special
 from ..autograd import no_grad
 from ..ops.sampling import numpy_generator
+from .. import random
 from ..random import draw
 from ..sizes import Size
 from . import constraints
@@ -104,6 +105,8 @@ class Cauchy(Distribution):
     variance = property(lambda self: api.full(self._extended_shape(), math.inf, dtype=self.loc.dtype))
 
     def rsample(self, sample_shape=Size()):
+        if random.in_order is not None:
+            return self.loc + self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_() * self.scale
         u = open_uniform(self._extended_shape(sample_shape), self.loc)
         return self.loc + api.tan((u - 0.5) * math.pi) * self.scale
 
@@ -190,8 +193,10 @@ class StudentT(Distribution):
 
     def rsample(self, sample_shape=Size()):
         shape = self._extended_shape(sample_shape)
+        x = api.randn(shape, dtype=self.df.dtype) if random.in_order is not None else None  # (PyTorch draws it first)
         z = Chi2(self.df, validate_args=False).rsample(sample_shape)
-        return self.loc + self.scale * api.randn(shape, dtype=self.df.dtype) * api.rsqrt(z / self.df)
+        x = api.randn(shape, dtype=self.df.dtype) if x is None else x
+        return self.loc + self.scale * x * api.rsqrt(z / self.df)
 
     def _fl_normaliser(self):
         return (

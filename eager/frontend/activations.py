@@ -2,7 +2,7 @@
 
 import warnings
 
-from .. import dtypes
+from .. import dtypes, random
 from ..dispatch import type_name
 from ..ops import activations as act
 from ..ops import shrink
@@ -52,10 +52,18 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     lower, upper = settings(input, lower, upper, halves=dtypes.float32)
     if not training:
         return (act.leaky_relu.inplace if inplace else act.leaky_relu)(input, (lower + upper) / 2)
-    slopes = input.new_empty(input.shape).uniform_(lower, upper)
+    slopes = input.new_empty(input.shape)
+    slopes = slopes.uniform_(lower, upper) if random.in_order is None else _slopes_in_order(slopes, input, lower, upper)
     if not inplace:
         return shrink.prelu(input, slopes)
     return input.copy_(shrink.prelu(input.clone(), slopes))  # (the gradient needs what the input was)
+
+
+def _slopes_in_order(slopes, input, lower, upper):
+    """PyTorch draws one, in doubles, for each element that is not above zero (aten/src/ATen/native/Activation.cpp)."""
+    found = input.detach() <= 0
+    drawn = input.new_empty(int(found.sum()), dtype=dtypes.float64).uniform_(lower, upper)
+    return slopes.fill_(1.0).masked_scatter_(found, drawn.to(slopes.dtype))
 
 
 def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):

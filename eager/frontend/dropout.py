@@ -3,7 +3,7 @@
 import math
 
 from ..dispatch import small
-from ..ops.random import keep_mask
+from ..ops.random import keep_mask, mask_over
 
 _FLOOR = 1.7580993408473766  # minus SELU's limit at minus infinity: scale * alpha
 
@@ -73,7 +73,7 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
     _check(p)
     if not training or p == 0 or input.numel() == 0:
         return input
-    return _written(input, _alpha(input, keep_mask(tuple(input.shape), p, input.device), p), inplace)
+    return _written(input, _alpha(input, mask_over(input, p), p), inplace)
 
 
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):

@@ -4,14 +4,17 @@ import math
 
 import numpy as np
 
-from .. import dtypes
-from ..ops import random as r
+from .. import dtypes, random
+from ..memory_formats import contiguous_format, preserve_format
+from ..ops import creation, random as r
+from ..ops.arithmetic import cast, lt
 from ..ops.complex_numbers import view_as_complex
 from ..ops.checks import check_within
 from ..tensor import Tensor
 from . import public
 from .arguments import c_name, device_of, dtype_of, give
-from .creation import _factory_options, _in_likeness, _sizes, finished
+from ..op.meta import broadcast_shapes
+from .creation import _factory_options, _in_likeness, _sizes, empty_like, finished
 
 
 @public.small
@@ -38,10 +41,22 @@ def _drawn(record, size, dtype, device, generator):
     return record(size, dtype, device, generator)
 
 
+def _filled_like(input, dtype, device, memory_format, layout, pin_memory):
+    """A tensor to fill in place, where what PyTorch draws depends on how it lies in memory; else None."""
+    if random.in_order is None or dtype_of(dtype, input.dtype).is_complex:
+        return None
+    if input.is_contiguous() and memory_format in (None, preserve_format, contiguous_format):
+        return None
+    return empty_like(input, dtype=dtype, device=device, memory_format=memory_format, layout=layout, pin_memory=pin_memory)
+
+
 @public.function
 def rand_like(
     input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None, pin_memory=False
 ):
+    made = _filled_like(input, dtype, device, memory_format, layout, pin_memory)
+    if made is not None:
+        return r.uniform.inplace(made, 0.0, 1.0, generator).requires_grad_(requires_grad)
     return _in_likeness(
         input,
         dtype,
@@ -58,6 +73,9 @@ def rand_like(
 def randn_like(
     input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None, pin_memory=False
 ):
+    made = _filled_like(input, dtype, device, memory_format, layout, pin_memory)
+    if made is not None:
+        return r.normal.inplace(made, 0.0, 1.0, generator).requires_grad_(requires_grad)
     return _in_likeness(
         input,
         dtype,
@@ -156,10 +174,25 @@ def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None,
     _check_std(std)
     if size is not None:
         dtype, device = _factory_options(dtype, device)
-        base = r.randn(_sizes((size,)), dtype, device, generator)
-        made = give(base * std + mean, out)
+        if random.in_order is None or dtype.is_complex:
+            made = r.randn(_sizes((size,)), dtype, device, generator) * std + mean
+        else:
+            made = r.normal(creation.empty(_sizes((size,)), dtype, device), mean, std, generator)
+        made = give(made, out)
         return made.requires_grad_() if requires_grad else made
+    if random.in_order is not None:
+        return give(_normal_in_order(mean, std, generator), out)
     return give(r.normal_around(mean, std, generator), out)
+
+
+def _normal_in_order(mean, std, generator):
+    """Standard numbers, or those of a deviation that is a number, then what tensors do to them."""
+    first = mean if isinstance(mean, Tensor) else std
+    sizes = broadcast_shapes([tuple(t.shape) for t in (mean, std) if isinstance(t, Tensor)], "normal")
+    plain = not isinstance(std, Tensor)
+    made = r.normal(creation.empty(sizes, first.dtype, first.device), 0.0, std if plain else 1.0, generator)
+    made = made if plain else made * std.detach()
+    return made + (mean.detach() if isinstance(mean, Tensor) else mean)
 
 
 def _check_std(std):
@@ -182,7 +215,18 @@ def bernoulli(input, p=None, *, generator=None, out=None):
         _check_probability(p)
         return give(r.bernoulli_like(input, p, generator), out)
     _check_probabilities(input)
+    if random.in_order is not None:
+        return give(_below(r.rand(tuple(input.shape), _drawn_type(input), input.device, generator), input, input.dtype), out)
     return give(r.bernoulli(input, generator), out)
+
+
+def _drawn_type(p):
+    """The type of the uniform numbers that PyTorch compares with probabilities."""
+    return dtypes.float64 if p.dtype is dtypes.float64 else dtypes.float32
+
+
+def _below(u, p, dtype):
+    return cast(lt(u, cast(p.detach(), u.dtype)), dtype)
 
 
 def _check_probabilities(p):
@@ -243,6 +287,9 @@ def exponential_(self, lambd=1.0, *, generator=None):
 def bernoulli_(self, p=0.5, *, generator=None):
     if isinstance(p, Tensor):
         _check_probabilities(p)
+        if random.in_order is not None:
+            u = rand_like(self, dtype=_drawn_type(p), generator=generator)
+            return self.copy_(_below(u, p.expand(*self.shape), self.dtype))
         return self.copy_(r.bernoulli(p.expand(*self.shape), generator))
     _check_probability(p)
     return r.bernoulli_like.inplace(self, p, generator)
@@ -261,6 +308,8 @@ def random_(self, low=None, high=None, *, generator=None, **names):
     """random_(to), random_(from, to); without bounds: all values that the type can hold exactly."""
     low, high = _plain(*_bounds("random_", low, high, names))
     if high is None:
+        if low is None and random.in_order is not None:
+            return r.random_integers.inplace(self, 0, None, generator)
         low, high = (0, low) if low is not None else (0, _span(self.dtype))
     _check_range(low, high, self.dtype)
     return r.random_integers.inplace(self, low, high, generator)

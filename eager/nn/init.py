@@ -7,7 +7,7 @@ import functools
 import math
 import warnings
 
-from .. import api, linalg
+from .. import api, linalg, random
 from ..autograd import no_grad
 
 
@@ -58,12 +58,39 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
             stacklevel=2,
         )
 
+    if random.in_order is not None:
+        with no_grad():
+            return _rejected_in_order(tensor, mean, std, a, b, generator)
+
     def below(x):
         return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
 
     with no_grad():
         tensor.uniform_(2 * below(a) - 1, 2 * below(b) - 1, generator=generator)
         return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b)
+
+
+def _rejected_in_order(tensor, mean, std, a, b, generator):
+    """By rejection, as torch.nn.init of PyTorch 2.13 draws: normal numbers where more than 30% of them lie inside, else uniform
+    ones under the density."""
+    inside = (math.erf((b - mean) / std / math.sqrt(2.0)) - math.erf((a - mean) / std / math.sqrt(2.0))) / 2
+    if inside > 0.3:
+        low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()
+        result = tensor.normal_(mean, std, generator=generator)
+        while (outside := (result < low) | (result > high)).any():
+            result = api.where(outside, api.empty_like(result).normal_(mean, std, generator=generator), result)
+        return tensor if result is tensor else tensor.copy_(result)
+
+    def refused(candidates):
+        level = ((candidates - mean) / std).pow(2).mul(-0.5).sub(-0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2)
+        return api.empty_like(tensor).uniform_(generator=generator).log_().gt(level)
+
+    pending = refused(tensor.uniform_(a, b, generator=generator))
+    while pending.any():
+        candidates = api.empty_like(tensor).uniform_(a, b, generator=generator)
+        tensor.copy_(api.where(pending, candidates, tensor))
+        pending = api.where(pending, refused(candidates), pending)
+    return tensor
 
 
 def constant_(tensor, val):
@@ -127,7 +154,10 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     zeros = math.ceil(sparsity * rows)
     with no_grad():
         tensor.normal_(0, std, generator=generator)
-        if zeros and cols:
+        if random.in_order is not None:
+            for column in range(cols):  # (of the default generator)
+                tensor[api.randperm(rows)[:zeros], column] = 0
+        elif zeros and cols:
             chosen = api.rand(cols, rows, generator=generator).topk(zeros, 1)[1]
             tensor.scatter_(0, chosen.t(), 0.0)
     return tensor
@@ -156,7 +186,7 @@ def _xavier_std(tensor, gain):
 def kaiming_uniform_(tensor, a: float = 0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
     if _empty(tensor):
         return tensor
-    bound = math.sqrt(3.0) * calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
+    bound = math.sqrt(3.0) * (calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)))
     return uniform_(tensor, -bound, bound, generator)
 
 

@@ -17,6 +17,7 @@ from .. import dtypes
 from .loop_rules import Draw, argument, cast_results, computation, finish, operands
 from .meta import broadcast_shapes, cached_computation, infer, map_strides, tensors_of
 from .prims import COMBINES, NUMPY, PRIMS
+from .. import random
 from ..random import draw
 from ..sizes import contiguous_strides, is_number
 from ..state import state
@@ -411,11 +412,18 @@ class NumpyDraw(Draw):
 
 def run_random(op, args) -> tuple[Tensor, ...]:
     specs = infer(op, args)
+    if random.in_order is not None:
+        return (wrap(ordered_draw(op, args), specs[0].dtype),)
     sizes = tuple(specs[0].sizes)
     key = draw(args[-1])
     values = state.run(random_arrays, op, args, sizes, key)
     values = values if isinstance(values, tuple) else (values,)
     return tuple([wrap(fresh(v, s.dtype, sizes, None, ()), s.dtype) for v, s in zip(values, specs)])
+
+
+def ordered_draw(op, args) -> np.ndarray:
+    """PyTorch's numbers."""
+    return np.ascontiguousarray(random.in_order.draw(op, args[:-1], args[-1] or random.default_generator))
 
 
 def random_arrays(op, args, sizes, key: tuple[int, int]):

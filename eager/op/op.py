@@ -118,6 +118,7 @@ class Op:
     finish: Callable | None = None
     template: str | None = None
     call_rule: Callable | None = None
+    ordered: Callable | None = None
     mode: str = "set"
     functional: Op | Any = None
     doc: str = ""
@@ -207,6 +208,11 @@ class Op:
         """Like `numpy`, tried before it; returns NotImplemented where it is not eligible."""
         self.kernels["native"] = fn
         return fn
+
+    def in_order(self, fn):
+        """Of a record that draws: `fn(stream, *args)` -> the array of PyTorch's numbers, without the generator among the
+        arguments, and with a `mersenne.Like` for a tensor. What it draws must not depend on data."""
+        return _fill(self, "ordered", fn)
 
     def calls(self, fn):
         """For compiled code: `fn(c, outs, *args)` -> calls of the runtime's kernels (runtime/kernel_calls.py) that fill the

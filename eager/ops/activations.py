@@ -11,11 +11,12 @@ import numpy as np
 from ...runtime import kernels, copy_gather, row_kernels
 from .. import dtypes
 from ..op.op import composite, Out, pointwise, scalar, static
+from .. import random
 from ..random import draw
 from .arithmetic import absolute, add, div, ge, gt, le, logical_and, logical_or, lt, minimum, mul, neg, square, sub, where
 from .elementary import exp, log, sigmoid, tanh
 from .upcast import back, single
-from .random import keep_mask
+from .random import mask_over
 from .reduce import amax, sum as sum_dims
 from .samples import unary
 from .views import contiguous, slice_dim
@@ -437,7 +438,7 @@ glu.samples(lambda make: [(make(3, 4), 1), (make(2, 3), 0)])
 def dropout(x, p: scalar):
     """Zero with probability p, the others times 1/(1-p). The mask is a draw of one ordinal: who wants to save memory
     draws it again instead of keeping it."""
-    keep = keep_mask(tuple(x.shape), p, x.device)
+    keep = mask_over(x, p)
     return masked_scale(x, keep, _scale(p)), keep
 
 
@@ -447,7 +448,7 @@ def _scale(p):
 
 @dropout.native
 def _(x, p):
-    if not x.size or not kernels.are_contiguous_floats(x):
+    if not x.size or random.in_order is not None or not kernels.are_contiguous_floats(x):
         return NotImplemented
     return copy_gather.dropout(x, p, _scale(p), *draw())
 

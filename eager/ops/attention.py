@@ -12,6 +12,7 @@ import numpy as np
 from ...runtime import attention as kernels, native
 from .. import dtypes
 from ..op.op import composite, indexed, optional, Out, pointwise, scalar, size, static, tensor
+from .. import random
 from ..random import draw
 from ..state import state
 from .activations import masked_scale
@@ -174,6 +175,8 @@ def _(q, k, v, mask, p, causal, scale):
 
 def _drawn_mask(shape, p):
     """What `keep_mask` draws."""
+    if random.in_order is not None:
+        return keep_mask(tuple(shape), p)._fl_array
     uniform = np.empty(shape, np.float32)
     native.philox(uniform, *draw())
     return uniform >= p

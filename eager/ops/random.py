@@ -5,14 +5,17 @@ the draw depends on (seed, ordinal, i) only, so eager and compiled code draw the
 import numpy as np
 
 from ...runtime import sorting, reductions
-from .. import dtypes
+from .. import dtypes, random
+from ..op.meta import map_strides
+from ..op.numpy_kernels import ordered_draw, wrap
 from ..op.op import composite, random_op, scalar, size, static, tensor
 from .arithmetic import cast, div, gt, le, minimum, mul, where
 from .creation import arange
 from .elementary import log1p
+from ..state import state
 from .sorting import cumsum, sort, topk
 from .reduce import amax, sum as sum_dims
-from .views import unsqueeze
+from .views import permute, unsqueeze
 
 
 @random_op
@@ -34,6 +37,21 @@ def randint(s, rng, low: scalar, high: scalar, size, dtype, device=None):
     if span > 2**31:
         return (rng.bits(0) * 2**30 + (rng.bits(1) >> 2)) % span + low
     return (rng.bits() * span >> 32) + low
+
+
+@rand.in_order
+def _(stream, size, dtype, device):
+    return stream.uniform(stream.sized(size, dtype))
+
+
+@randn.in_order
+def _(stream, size, dtype, device):
+    return stream.normal(stream.sized(size, dtype))
+
+
+@randint.in_order
+def _(stream, low, high, size, dtype, device):
+    return stream.integers(stream.sized(size, dtype), low, high)
 
 
 def _sized(make):
@@ -58,7 +76,23 @@ def keep_mask(s, rng, size, p: scalar, device=None):
     return rng.uniform() >= p
 
 
+@keep_mask.in_order
+def _(stream, size, p, device):
+    """(PyTorch draws nothing to drop all.)"""
+    like = stream.sized(size, dtypes.bool)
+    return np.zeros(like.sizes, np.bool_) if p == 1 else stream.bernoulli(like, 1.0 - p)
+
+
 keep_mask.samples(lambda make: [((3, 4), 0.5), ((0, 2), 0.1), ((), 0.3)])
+
+
+def mask_over(x, p):
+    """`keep_mask` of the sizes of x; PyTorch draws it in the order in which x lies in memory."""
+    sizes = tuple(x.shape)
+    if random.in_order is None or (strides := map_strides(sizes, (x,))) is None:
+        return keep_mask(sizes, p, x.device)
+    order = sorted(range(len(sizes)), key=lambda d: -strides[d])
+    return permute(keep_mask(tuple([sizes[d] for d in order]), p, x.device), tuple([order.index(d) for d in range(len(order))]))
 
 
 # -- draws in the shape and type of a tensor; their in-place forms are the tensor methods
@@ -104,6 +138,31 @@ def normal_around(s, rng, mean: tensor, std: tensor):
     return rng.normal() * std + mean
 
 
+@uniform.in_order
+def _(stream, x, low, high):
+    return stream.uniform(x, low, high)
+
+
+@normal.in_order
+def _(stream, x, mean, std):
+    return stream.normal(x, mean, std)
+
+
+@exponential.in_order
+def _(stream, x, rate):
+    return stream.of_kind("exponential", x, rate)
+
+
+@random_integers.in_order
+def _(stream, x, low, high):
+    return stream.integers(x, low, high)
+
+
+@bernoulli_like.in_order
+def _(stream, x, p):
+    return stream.bernoulli(x, p)
+
+
 for _op in (uniform, normal, exponential):
     _op.samples(lambda make: [(make(3, 4),), (make(),), (make(0, 2),), (make(4, 3).t(),)])
 random_integers.samples(lambda make: [(make(3, 4), 0, 10), (make.ints(3, 5), -2, 7)])
@@ -118,14 +177,25 @@ normal_around.samples(lambda make: [(make(3, 4), make.positive(3, 4))])
 @composite(draws=lambda *args: 1)
 def randperm(n: size, dtype: static, device: static = None, generator: static = None):
     """The order of n random keys of 53 bits (equal keys stay in order), as whole numbers."""
+    if random.in_order is not None and device is None and not state.fake:
+        return wrap(ordered_draw(randperm, (n, dtype, device, generator)), dtype)
     keys = mul(rand((n,), dtypes.float64, device, generator), 2.0**53)
     return cast(sort(cast(keys, dtypes.int64), 0, False)[1], dtype)
+
+
+@randperm.in_order
+def _(stream, n, dtype, device):
+    return stream.permutation(n, dtype)
 
 
 @composite(draws=lambda *args: 1)
 def multinomial(weights, count: size, replacement: static, generator: static = None):
     """Indices drawn along the last dim in proportion to weights. With replacement: by the inverse of the running sum;
     without: the largest of weight / exponential, which picks in the same proportions."""
+    if random.in_order is not None and weights._fl_device.type == "cpu":
+        stream = random.in_order.Stream(generator or random.default_generator)
+        found = stream.multinomial(weights._values("multinomial()"), count, replacement)
+        return wrap(np.ascontiguousarray(found), dtypes.int64)
     last = len(weights.shape) - 1
     if not replacement:
         clocks = log1p(mul(rand(tuple(weights.shape), dtypes.float64, weights.device, generator), -1.0))

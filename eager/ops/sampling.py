@@ -35,7 +35,10 @@ _NOTHING = np.zeros(4, np.uint64)
 
 @extern(meta=lambda concentration, seed, ordinal: concentration.shape)
 def gamma_draw(concentration, seed: static, ordinal: static):
-    """Draws from the gamma distribution with rate 1."""
+    """Draws from the gamma distribution with rate 1. With a `mersenne.Stream` for a seed, and no ordinal: PyTorch's."""
+    if ordinal is None:
+        values = seed.transformed("gamma", concentration)
+        return np.maximum(np.asarray(values, concentration.dtype), np.finfo(concentration.dtype).tiny)
     values = numpy_generator(seed, ordinal).standard_gamma(concentration.astype(np.float64))
     return np.asarray(values, concentration.dtype)
 

@@ -10,13 +10,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ... import api, device as devices
+from ... import device as devices
 from ...random import Generator
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .fetch import END, IterableFetcher, MapFetcher
 from .pinned import pinned
-from .sampler import BatchSampler, RandomSampler, SequentialSampler
+from .sampler import BatchSampler, RandomSampler, SequentialSampler, drawn_seed
 from .workers import Plan, Workers
 
 T = TypeVar("T")
@@ -183,7 +183,7 @@ class DataLoader:
 
     def _fl_base_seed(self):
         """One draw an epoch, as with any number of workers: shuffling is then the same for all of them."""
-        return int(api.randint(0, 2**63 - 1, (), generator=self.generator).item()) % (2**63 - self.num_workers)
+        return drawn_seed(self.generator) % (2**63 - self.num_workers)
 
     def _fl_batched(self):
         return self.batch_size is not None if self._iterable else self.batch_sampler is not None

@@ -3,6 +3,7 @@
 import itertools
 
 from ... import api
+from ... import random
 from ...random import Generator
 
 
@@ -32,7 +33,14 @@ def seeded(generator):
     """The given generator, or a fresh one whose seed comes from the default generator."""
     if generator is not None:
         return generator
-    return Generator().manual_seed(int(api.randint(0, 2**63 - 1, ()).item()))
+    return Generator().manual_seed(drawn_seed(None))
+
+
+def drawn_seed(generator):
+    """A seed of 63 bits."""
+    if random.in_order is not None:
+        return int(api.empty((), dtype=api.int64).random_(generator=generator).item())
+    return int(api.randint(0, 2**63 - 1, (), generator=generator).item())
 
 
 DRAWN = 32  # draws with replacement are made so many at a time
@@ -62,7 +70,7 @@ class RandomSampler(Sampler):
         for _ in range(self.num_samples // n):
             yield from api.randperm(n, generator=generator).tolist()
         rest = self.num_samples % n
-        if rest:
+        if rest or random.in_order is not None:  # (PyTorch draws an order of which it takes nothing)
             yield from api.randperm(n, generator=generator).tolist()[:rest]
 
     def __len__(self):

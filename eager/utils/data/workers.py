@@ -105,7 +105,12 @@ def _seed(seed, number, plan):
     _info = WorkerInfo(number, plan.count, seed + number, plan.dataset)
     own_random.manual_seed(seed + number)
     random.seed(seed + number)
-    np.random.seed((seed + number) % 2**32)
+    np.random.seed((seed + number) % 2**32 if own_random.in_order is None else _numpy_seed(seed, number))
+
+
+def _numpy_seed(seed, number):
+    """As torch.utils.data._utils.worker mixes it: numpy's way to spread a seed."""
+    return np.random.SeedSequence([number, seed % 2**32, seed >> 32, 0]).generate_state(4)
 
 
 def _next(tasks, parent):
