@@ -113,6 +113,12 @@ class TraceContext(Texts):
         found = self.memory.get(id(value))
         return found[1] if found is not None else None
 
+    def array_of(self, tensor: TensorVariable, **kwargs: Variable) -> Variable:
+        """What `tensor.numpy()` gives."""
+        from ..variables.numpy_arrays import array_of  # few programs have arrays
+
+        return array_of(self, tensor, **kwargs)
+
     def remember(self, value: Any, variable: Any) -> Any:
         self.memory[id(value)] = value, variable, variable.source
         return variable
