@@ -3,7 +3,7 @@
 In: a generator and what is to be drawn. Out: a numpy array, and the generator as PyTorch's would be. The idea: the numbers of a
 draw come one after the other and fill a tensor in the order of its memory, so a draw depends on all draws before it. The words
 that each distribution takes are those of aten/src/ATen/native/cpu/DistributionTemplates.h and
-aten/src/ATen/core/DistributionsHelper.h of PyTorch 2.13; the loops are in csrc/mersenne.cpp. The state is kept as
+aten/src/ATen/core/DistributionsHelper.h of PyTorch 2.13; the loops are in csrc/twister.cpp. The state is kept as
 `torch.get_rng_state()` lays it out, so states can be exchanged.
 """
 
