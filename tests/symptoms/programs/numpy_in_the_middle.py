@@ -1,4 +1,4 @@
-"""Values that go through numpy leave the graph."""
+"""Arrays of numpy that are written leave the graph."""
 
 import flambeau as torch
 
@@ -6,6 +6,7 @@ import flambeau as torch
 @torch.compile
 def f(x):
     y = (x * 2).numpy()
+    y[0] = 0
     return torch.from_numpy(y) + 1
 
 
