@@ -41,10 +41,10 @@ def use(numbers: str) -> None:
         raise ValueError(f"random numbers are 'philox' or 'torch', not {numbers!r}")
     in_order = importlib.import_module(".mersenne", __package__) if numbers == "torch" else None
     _call.draw_in_order(in_order is not None)
-    if _use_torch not in spawn.setup:
-        spawn.setup.append(_use_torch)
-    if in_order is None:
+    if in_order is None and _use_torch in spawn.setup:
         spawn.setup.remove(_use_torch)
+    elif in_order is not None and _use_torch not in spawn.setup:
+        spawn.setup.append(_use_torch)
 
 
 def _use_torch() -> None:

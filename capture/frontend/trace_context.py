@@ -113,6 +113,8 @@ class TraceContext(Texts):
         found = self.memory.get(id(value))
         return found[1] if found is not None else None
 
+    know_libraries = staticmethod(know_libraries)
+
     def array_of(self, tensor: TensorVariable, **kwargs: Variable) -> Variable:
         """What `tensor.numpy()` gives."""
         from ..variables.numpy_arrays import array_of  # few programs have arrays

@@ -331,6 +331,8 @@ def _object(tx: Any, value: Any, source: Source) -> Variable:
     if is_kernel(cls):
         tx.guard_identity(source, value)
         return KernelVariable(value, source)
+    if cls.__module__.startswith(COMPAT):
+        tx.know_libraries()  # (looking it up may have loaded its module)
     if cls in MAKERS_BY_CLASS:
         tx.guard_identity(source, value)
         return MAKERS_BY_CLASS[cls](value, source)
@@ -378,6 +380,7 @@ def _opaque(tx: Any, value: Any, source: Source) -> Variable:
     return tx.remember(value, OpaqueVariable(value, source))
 
 
+COMPAT = f"{__name__.partition('.')[0]}.eager.compat."
 MAKERS_BY_CLASS: dict[type, Callable] = {}  # of objects known by identity, registered by who knows their classes
 
 MAKERS = (

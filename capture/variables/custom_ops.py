@@ -18,25 +18,13 @@ from ..breaks import unsupported
 from .base import Variable
 from .builder import MAKERS_BY_CLASS
 from .builtins import BuiltinVariable
+from .constant import PlainVariable
 from .sequences import ListVariable, TupleVariable
 from .tensor import TensorVariable
 
 
-class OperatorVariable(Variable):
+class OperatorVariable(PlainVariable):
     """An operator, by its identity; its overloads are operators as well."""
-
-    def __init__(self, value: Any, source: Any = None):
-        super().__init__(source)
-        self.value = value
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def plain(self) -> Any:
-        return self.value
-
-    def identity(self) -> Any:
-        return self.value
 
     def get_attr(self, tx: Any, name: str) -> Variable:
         return tx.fresh(tx.run(getattr, self.value, name))

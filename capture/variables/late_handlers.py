@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-LIBRARY = f"{__name__.partition('.')[0]}.eager.compat.library"  # torch.library
+OPERATORS = f"{__name__.partition('.')[0]}.eager.compat.operators"  # torch.ops
 
 
 def know_libraries() -> None:
     """Asked before a frame is traced, and behind an import in it. `logging` is 2 ms of a first compilation."""
     if "logging" in sys.modules:
         from . import loggers  # noqa: F401
-    if LIBRARY in sys.modules:
+    if OPERATORS in sys.modules:
         from . import custom_ops  # noqa: F401

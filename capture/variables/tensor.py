@@ -133,7 +133,7 @@ class TensorVariable(Variable):
             return tx.fresh(tx.run(self.fake.item))
         if name == "tolist" and not (args or kwargs):
             return tx.fresh(tx.run(numbers_of, self.fake))
-        if name == "numpy" and not args:
+        if name == "numpy" and not args and kwargs.keys() <= {"force"}:
             return tx.array_of(self, **kwargs)
         if name in _READS:
             raise unsupported(_READS[name], f"{name}() of {self}")

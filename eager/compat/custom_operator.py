@@ -20,6 +20,9 @@ from ..tensor import Tensor
 from . import missing
 
 
+signature_of = functools.lru_cache(None)(inspect.signature)
+
+
 class Operator:
     """One operator: its function (None until registered), schema, shape function and gradient. `built_in`: the function is made
     of this package's records, which have their gradients, and stands for the operator itself. `composite`: the function is
@@ -54,7 +57,7 @@ class Operator:
 
     def bound(self, args, kwargs):
         """The positional arguments of a call, defaults included."""
-        signature = inspect.signature(self.function)
+        signature = signature_of(self.function)
         found = signature.bind(*args, **kwargs)
         found.apply_defaults()
         return (*found.args, *found.kwargs.values())
@@ -65,14 +68,14 @@ class Operator:
 
     def written(self, args):
         """The positions of the arguments that are written."""
-        names = list(inspect.signature(self.function).parameters)
+        names = list(signature_of(self.function).parameters)
         return [k for k, (name, _) in enumerate(zip(names, args)) if self.mutates is None or name in self.mutates]
 
     def shape_function(self, *args):
         """Results without bytes, as `register_fake` says."""
         if self.fake is not None:
             return self.by_position(self.fake, args)
-        if self.writes() and inspect.signature(self.function).return_annotation in (None, "None"):
+        if self.writes() and signature_of(self.function).return_annotation in (None, "None"):
             return None
         raise Unsupported(
             "call", f"{self.name} has no shape function", f"register one: @torch.library.register_fake({self.name!r})"
@@ -80,11 +83,11 @@ class Operator:
 
     def by_position(self, function, args):
         """Calls one of the operator's functions, whose last arguments may be keywords, with positional arguments."""
-        kinds = [p.kind for p in inspect.signature(self.function).parameters.values()]
+        kinds = [p.kind for p in signature_of(self.function).parameters.values()]
         named = [k for k, kind in enumerate(kinds) if kind is inspect.Parameter.KEYWORD_ONLY and k < len(args)]
         if not named:
             return function(*args)
-        names = list(inspect.signature(self.function).parameters)
+        names = list(signature_of(self.function).parameters)
         return function(*args[: named[0]], **{names[k]: args[k] for k in named})
 
     def run(self, *args):

@@ -79,7 +79,7 @@ def operator_record(name: str, results: int, written: int) -> Op:
 
     outs = [Out(f"result_{k}", differentiable=False) for k in range(results)]
     outs += [Out(f"new_{k}", differentiable=False) for k in range(written)]
-    own = name if results + written == 1 else f"{name}.{results}_{written}"
+    own = name if (results, written) == (1, 0) else f"{name}.{results}_{written}"
     record = extern(name=own.replace("::", "."), meta=meta, outputs=tuple(outs), effects=True)(run)
     record.native(run)  # (numpy's kernels run in a context of their own, which the operator's function would enter again)
     return record

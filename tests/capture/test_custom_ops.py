@@ -2,6 +2,8 @@
 torch.library.custom_op's rules."""
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -199,6 +201,17 @@ def test_aten_operators_in_graphs():
 
     x = torch.randn(3, 4)
     torch.testing.assert_close(torch.compile(f, fullgraph=True)(x), f(x))
+
+
+def test_aten_operators_alone_are_known():
+    """In a program that has no operator of its own: torch.ops is loaded while the frame is traced."""
+    program = """
+import flambeau as torch
+compiled = torch.compile(lambda x: torch.ops.aten.relu(x) + 1, fullgraph=True)
+print(compiled(torch.ones(2)).tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "[2.0, 2.0]", done.stderr
 
 
 # -- eagerly
