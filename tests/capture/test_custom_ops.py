@@ -10,10 +10,21 @@ import pytest
 
 import flambeau as torch
 from flambeau import Tensor
+from flambeau.eager.op.op import OPS
+from flambeau.eager.ops import custom_calls
 from flambeau.runtime import counters
 
 BACKENDS = ("eager", "aot_eager", "loops", "inductor")
 numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def no_records_left():
+    """The records of a program's operators go with it: other tests walk all records of the library."""
+    yield
+    custom_calls.operator_record.cache_clear()
+    for name in [name for name in OPS if "." in name]:
+        del OPS[name]
 
 
 def operator(function, fake=None, mutates_args=(), backward=None, setup=None):
