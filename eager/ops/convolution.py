@@ -17,9 +17,6 @@ from .reduce import sum as sum_dims
 from .views import slice_dim
 
 
-_THIN = 4  # channels per group up to which another kernel is faster
-
-
 def window_sizes(sizes, kernel, stride, padding, dilation):
     """How many windows fit per dim."""
     return tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation)])
@@ -82,8 +79,7 @@ def _(c, outs, x, weight, bias, stride, padding, dilation, transposed, output_pa
     if x.dtype.name not in kernel_calls.TYPES:
         return None
     form = kernel_calls.TRANSPOSED if transposed else kernel_calls.PLAIN
-    many = groups == 1 or type(weight.shape[0]) is int and weight.shape[0] > _THIN * groups
-    tiles = not transposed and many and not any(c.is_empty(r) for r in (x, weight, outs[0]))
+    tiles = not transposed and not any(c.is_empty(r) for r in (x, weight, outs[0]))
     bias = None if bias is None else c.rows(bias)
     return (kernel_calls.ConvCall(form, c.rows(x), c.rows(weight), bias, outs[0], stride, padding, dilation, groups, tiles),)
 

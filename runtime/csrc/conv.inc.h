@@ -8,6 +8,7 @@ namespace {
 #include "conv_col2im.h"
 #include "conv_direct.h"
 #include "conv_direct_weight.h"
+#include "conv_depthwise.h"
 #include "conv_winograd.h"
 #include "conv_winograd_2x2.h"
 #include "conv_tiny_images.h"
@@ -24,8 +25,19 @@ namespace {
     case FB_F16: FB_CONV_TYPE(form, f16, float) \
     } \
     return false;
+bool conv_depthwise(const ConvProblem* p, const FbRuntime* rt) {
+    if (!is_depthwise(*p)) return false;
+    switch (p->type) {
+    case FB_FLOAT: return DepthwiseForward<float, float>{*p, *rt, {*p}}.run();
+    case FB_DOUBLE: return DepthwiseForward<double, double>{*p, *rt, {*p}}.run();
+    case FB_BF16: return DepthwiseForward<bf16, float>{*p, *rt, {*p}}.run();
+    case FB_F16: return DepthwiseForward<f16, float>{*p, *rt, {*p}}.run();
+    }
+    return false;
+}
 bool conv_forward(const ConvProblem* p, const FbRuntime* rt) {
     if (ConvWinograd::takes(*p) && ConvWinograd{*p, *rt, {*p}}.run()) return true;
+    if (conv_depthwise(p, rt)) return true;
     FB_CONV_TYPES(Forward)
 }
 bool conv_weight(const ConvProblem* p, const FbRuntime* rt) { FB_CONV_TYPES(Weight) }

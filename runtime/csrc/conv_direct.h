@@ -8,7 +8,7 @@
 
 #include "conv.h"
 
-enum { THIN_MADE = 4, THIN_BYTES = 128 << 10, THIN_TILE = 1024, THIN_TERMS = 64 };
+enum { THIN_MADE = 4, THIN_BYTES = 128 << 10, THIN_TILE = 1024, THIN_TERMS = 64, THIN_CHANNELS = 16 };
 
 // Where the taps of a band lie in the copied rows.
 template <class S, class T> struct ThinBand {
@@ -188,7 +188,7 @@ template <class S, class T> struct ThinForward {
         long width = p.windows[2], lanes = (width + W - 1) / W * W, terms = p.channels * p.taps;
         if (p.windows[0] < 1 || p.windows[1] < 1 || width < 4) return false;
         if (p.made <= THIN_MADE) return p.made <= 2 || p.groups > 1 || terms <= 1024;
-        return terms <= THIN_TERMS && 8 * width >= 5 * lanes && (p.epilogue || p.out_s[2] == 1);
+        return terms <= THIN_TERMS && (p.taps > 1 || p.channels <= THIN_CHANNELS) && 8 * width >= 5 * lanes && (p.epilogue || p.out_s[2] == 1);
     }
 };
 

@@ -52,6 +52,15 @@ CASES = [  # sizes of x, weight, stride, padding, dilation, groups
     ((4, 2, 5, 6, 7), (9, 2, 2, 2, 2), (1, 2, 1), (1, 0, 1), (2, 1, 1), 1),
     ((4, 9, 11, 14), (5, 9, 3, 4), (3, 2), (2, 1), (1, 2), 1),
     ((4, 10, 3, 5, 13), (4, 10, 1, 2, 3), (1, 1, 3), (0, 1, 2), (1, 1, 1), 1),
+    # depthwise: planes narrower than a register, steps whose phases have planes of their own, bands, blocks of planes, one dim
+    ((3, 70, 6, 6), (70, 1, 3, 3), (1, 1), (1, 1), (1, 1), 70),
+    ((2, 33, 13, 12), (33, 1, 5, 3), (2, 2), (2, 1), (1, 1), 33),
+    ((2, 5, 90, 95), (5, 1, 3, 5), (1, 2), (4, 0), (3, 1), 5),
+    ((1, 9, 75, 64), (9, 1, 4, 2), (3, 3), (0, 1), (2, 5), 9),
+    ((4, 40, 3, 3), (40, 1, 3, 3), (1, 1), (0, 0), (1, 1), 40),
+    ((4, 40, 2, 1), (40, 1, 3, 3), (2, 1), (1, 1), (1, 1), 40),
+    ((2, 6, 301), (6, 1, 4), (1,), (3,), (1,), 6),
+    ((2, 3, 2, 6, 9), (3, 1, 2, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 3),
     # windows of few terms, which lie a row in a register: several blocks of channels, tiles and bands
     ((3, 1, 45, 61), (11, 1, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     ((2, 3, 50, 30), (7, 3, 4, 4), (2, 2), (1, 1), (1, 1), 1),
@@ -389,5 +398,44 @@ def test_images_of_few_pixels(isa):
                     np.testing.assert_allclose(
                         mine.numpy(), right.numpy(), rtol=0, atol=2e-6 * float(right.abs().max()), err_msg=str(case)
                     )
+    finally:
+        native._native.set_isa(before)
+
+
+def drawn_depthwise(rng):
+    """Sizes of x, weight, stride, padding and dilation of a depthwise convolution that has windows."""
+    while True:
+        n = rng.integers(1, 3)
+        kernel, stride, dilation = (tuple(int(v) for v in rng.integers(1, most + 1, n)) for most in (5, 3, 3))
+        sizes = tuple(int(v) for v in rng.integers(1, rng.choice([8, 40, 130]), n))
+        padding = tuple(int(v) for v in rng.integers(0, 5, n))
+        if all(m + 2 * p >= d * (k - 1) + 1 for m, p, d, k in zip(sizes, padding, dilation, kernel)):
+            channels = int(rng.choice([2, 3, 17, 70]))
+            return (int(rng.integers(1, 4)), channels, *sizes), (channels, 1, *kernel), stride, padding, dilation, channels
+
+
+@pytest.mark.parametrize("isa", native.isas())
+def test_drawn_depthwise(isa):
+    """Eagerly and with the tiles handed to what follows; memory around the result stays as it was."""
+    convolve = (F.conv1d, F.conv2d)
+    follow = flambeau.compile(lambda f, x, w, b, *a: F.relu6(f(x, w, b, *a) * 2 + 1), dynamic=False)
+    rng = np.random.default_rng(11)
+    before = native.isa()
+    native._native.set_isa(isa)
+    try:
+        for _ in range(60):
+            sizes, weight, stride, padding, dilation, groups = drawn_depthwise(rng)
+            x, w, b = (rng.standard_normal(s).astype(np.float32) for s in (sizes, weight, (groups,)))
+            want = direct(x, w, b, stride, padding, dilation, groups)
+            function = convolve[len(stride) - 1]
+            tensors = [flambeau.tensor(v) for v in (x, w, b)]
+            if rng.random() < 0.3:
+                tensors[0] = tensors[0].transpose(-1, -2).contiguous().transpose(-1, -2)
+            got = function(*tensors, stride, padding, dilation, groups)
+            np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-4)
+            if rng.random() < 0.2:
+                flambeau.compiler.reset()
+                got = follow(function, *tensors, stride, padding, dilation, groups)
+                np.testing.assert_allclose(got.numpy(), np.clip(want * 2 + 1, 0, 6), rtol=1e-4, atol=1e-4)
     finally:
         native._native.set_isa(before)
