@@ -193,7 +193,10 @@ template <class S, class T> struct DepthwiseForward {
     }
 };
 
+// (a tap that lies in front of or behind an only image meets nothing, which a plane does not know)
 inline bool is_depthwise(const ConvProblem& p) {
+    for (long t = 0; t < p.taps; t++)
+        if (p.tap[t].at[0]) return false;
     return p.channels == 1 && p.made == 1 && p.groups > 1 && p.in[0] == 1 && p.windows[0] == 1 && p.windows[1] > 0
         && p.windows[2] > 0 && p.taps > 0;
 }

@@ -61,6 +61,9 @@ CASES = [  # sizes of x, weight, stride, padding, dilation, groups
     ((4, 40, 2, 1), (40, 1, 3, 3), (2, 1), (1, 1), (1, 1), 40),
     ((2, 6, 301), (6, 1, 4), (1,), (3,), (1,), 6),
     ((2, 3, 2, 6, 9), (3, 1, 2, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 3),
+    # ... of one image whose taps in front of it and behind meet nothing, which transposed ones have as phases
+    ((2, 3, 1, 6, 9), (3, 1, 3, 3, 3), (2, 1, 1), (1, 1, 1), (1, 1, 1), 3),
+    ((3, 3, 2, 6, 6), (3, 1, 4, 2, 3), (3, 3, 2), (3, 2, 1), (2, 1, 2), 3),
     # windows of few terms, which lie a row in a register: several blocks of channels, tiles and bands
     ((3, 1, 45, 61), (11, 1, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     ((2, 3, 50, 30), (7, 3, 4, 4), (2, 2), (1, 1), (1, 1), 1),
@@ -405,9 +408,10 @@ def test_images_of_few_pixels(isa):
 def drawn_depthwise(rng):
     """Sizes of x, weight, stride, padding and dilation of a depthwise convolution that has windows."""
     while True:
-        n = rng.integers(1, 3)
+        n = rng.integers(1, 4)
         kernel, stride, dilation = (tuple(int(v) for v in rng.integers(1, most + 1, n)) for most in (5, 3, 3))
-        sizes = tuple(int(v) for v in rng.integers(1, rng.choice([8, 40, 130]), n))
+        sizes = tuple(int(v) for v in rng.integers(1, rng.choice([8, 40, 130]), min(n, 2)))
+        sizes = (int(rng.integers(1, 3)), *sizes)[-n:]
         padding = tuple(int(v) for v in rng.integers(0, 5, n))
         if all(m + 2 * p >= d * (k - 1) + 1 for m, p, d, k in zip(sizes, padding, dilation, kernel)):
             channels = int(rng.choice([2, 3, 17, 70]))
@@ -417,7 +421,7 @@ def drawn_depthwise(rng):
 @pytest.mark.parametrize("isa", native.isas())
 def test_drawn_depthwise(isa):
     """Eagerly and with the tiles handed to what follows; memory around the result stays as it was."""
-    convolve = (F.conv1d, F.conv2d)
+    convolve = (F.conv1d, F.conv2d, F.conv3d)
     follow = flambeau.compile(lambda f, x, w, b, *a: F.relu6(f(x, w, b, *a) * 2 + 1), dynamic=False)
     rng = np.random.default_rng(11)
     before = native.isa()
