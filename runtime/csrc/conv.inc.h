@@ -13,34 +13,28 @@ namespace {
 #include "conv_winograd_2x2.h"
 #include "conv_tiny_images.h"
 
-#define FB_CONV_TYPE(form, S, T) \
-    if (Thin##form<S, T>::takes(*p)) Thin##form<S, T>{*p, *rt, {*p}}.run(); \
-    else run_on_phases<Conv##form, S, T>(*p, *rt); \
-    return true;
-#define FB_CONV_TYPES(form) \
+template <class S, class T> void forward(const ConvProblem& p, const FbRuntime& rt) {
+    if (is_depthwise(p) && DepthwiseForward<S, T>{p, rt, {p}}.run()) return;
+    if (ThinForward<S, T>::takes(p)) ThinForward<S, T>{p, rt, {p}}.run();
+    else run_on_phases<ConvForward, S, T>(p, rt);
+}
+template <class S, class T> void weight(const ConvProblem& p, const FbRuntime& rt) {
+    if (ThinWeight<S, T>::takes(p)) ThinWeight<S, T>{p, rt, {p}}.run();
+    else run_on_phases<ConvWeight, S, T>(p, rt);
+}
+#define FB_CONV_TYPES(function) \
     switch (p->type) { \
-    case FB_FLOAT: FB_CONV_TYPE(form, float, float) \
-    case FB_DOUBLE: FB_CONV_TYPE(form, double, double) \
-    case FB_BF16: FB_CONV_TYPE(form, bf16, float) \
-    case FB_F16: FB_CONV_TYPE(form, f16, float) \
+    case FB_FLOAT: return function<float, float>(*p, *rt), true; \
+    case FB_DOUBLE: return function<double, double>(*p, *rt), true; \
+    case FB_BF16: return function<bf16, float>(*p, *rt), true; \
+    case FB_F16: return function<f16, float>(*p, *rt), true; \
     } \
     return false;
-bool conv_depthwise(const ConvProblem* p, const FbRuntime* rt) {
-    if (!is_depthwise(*p)) return false;
-    switch (p->type) {
-    case FB_FLOAT: return DepthwiseForward<float, float>{*p, *rt, {*p}}.run();
-    case FB_DOUBLE: return DepthwiseForward<double, double>{*p, *rt, {*p}}.run();
-    case FB_BF16: return DepthwiseForward<bf16, float>{*p, *rt, {*p}}.run();
-    case FB_F16: return DepthwiseForward<f16, float>{*p, *rt, {*p}}.run();
-    }
-    return false;
-}
 bool conv_forward(const ConvProblem* p, const FbRuntime* rt) {
     if (ConvWinograd::takes(*p) && ConvWinograd{*p, *rt, {*p}}.run()) return true;
-    if (conv_depthwise(p, rt)) return true;
-    FB_CONV_TYPES(Forward)
+    FB_CONV_TYPES(forward)
 }
-bool conv_weight(const ConvProblem* p, const FbRuntime* rt) { FB_CONV_TYPES(Weight) }
+bool conv_weight(const ConvProblem* p, const FbRuntime* rt) { FB_CONV_TYPES(weight) }
 
 bool conv_images(const FbConv* c, const FbRuntime* rt) { return conv_pixels(c, rt) || conv_segments(c, rt); }
 }

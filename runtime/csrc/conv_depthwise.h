@@ -71,9 +71,10 @@ template <class S, class T> struct Plane {
     // n elements, and no element beyond them
     static inline __attribute__((always_inline)) void copy_exactly(const S* from, long along, T* to, long n, const S* last) {
         long j = 0;
+        if (along == 1)
+            for (; j + W <= n; j += W) st_native(to + j, load_as<T>(from + j));
         if constexpr (sizeof(T) == 4) {
             if (along == 1) {
-                for (; j + W <= n; j += W) st(to + j, ld(from + j, Full{}), Full{});
                 if (j < n) st(to + j, ld(from + j, Tail{(int)(n - j)}), Tail{(int)(n - j)});
                 return;
             }

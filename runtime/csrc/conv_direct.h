@@ -188,7 +188,8 @@ template <class S, class T> struct ThinForward {
         long width = p.windows[2], lanes = (width + W - 1) / W * W, terms = p.channels * p.taps;
         if (p.windows[0] < 1 || p.windows[1] < 1 || width < 4) return false;
         if (p.made <= THIN_MADE) return p.made <= 2 || p.groups > 1 || terms <= 1024;
-        return terms <= THIN_TERMS && (p.taps > 1 || p.channels <= THIN_CHANNELS) && 8 * width >= 5 * lanes && (p.epilogue || p.out_s[2] == 1);
+        if (p.taps == 1 && p.channels > THIN_CHANNELS) return false; // (a product's panel is read once for more channels made)
+        return terms <= THIN_TERMS && 8 * width >= 5 * lanes && (p.epilogue || p.out_s[2] == 1);
     }
 };
 
