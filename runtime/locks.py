@@ -6,11 +6,12 @@ shut in a child for ever, so a fork waits until no such import is under way. Pyt
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from .gc_pause import uncollected
 
@@ -49,6 +50,20 @@ def fresh(kind: Callable[[], Any] = threading.Lock) -> Any:
     made = kind()
     _known.add(made)
     return made
+
+
+T = TypeVar("T")
+
+
+class cached_property(functools.cached_property[T]):
+    """functools' own, open in a forked child: CPython 3.11 has one lock for a property of all instances, and holds it while
+    the value is computed (later ones have none)."""
+
+    def __init__(self, func: Callable[[Any], T]):
+        super().__init__(func)
+        lock = vars(self).get("lock")
+        if lock is not None:
+            _known.add(lock)
 
 
 def _reopen() -> None:

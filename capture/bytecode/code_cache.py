@@ -7,13 +7,13 @@ them (`decode` gives a list of one's own).
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
 import types
 from typing import Any
 
 from ...runtime import locks
+from ...runtime.locks import cached_property
 from . import opcodes
 from .instructions import Instr, decode
 from .liveness import SYNTHETIC, Liveness, again_cells, maybe_empty_cells, reads_frame
@@ -39,16 +39,16 @@ class CodeAnalysis:
         self._code = weakref.ref(code)
         self.instrs: list[Instr] = with_own_slots(decode(code), code)
 
-    @functools.cached_property
+    @cached_property
     def live(self) -> Liveness:
         return Liveness(self.instrs, self._code())
 
-    @functools.cached_property
+    @cached_property
     def empty_cells(self) -> list[frozenset[str]]:
         """Before each instruction, the function's own cells that may have no content then."""
         return maybe_empty_cells(self.instrs, self._code())
 
-    @functools.cached_property
+    @cached_property
     def reads_frame(self) -> bool:
         return reads_frame(self.instrs, self._code())
 

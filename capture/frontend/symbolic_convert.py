@@ -8,7 +8,6 @@ number of the step that could not be taken, and the frame is traced again up to 
 from __future__ import annotations
 
 import builtins
-import functools
 import importlib.util
 import inspect
 import linecache
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...runtime.errors import Unsupported
+from ...runtime.locks import cached_property
 from ..breaks import GraphBreak, UserRaise, unsupported
 from ..bytecode.code_cache import OWN, listing
 from ..bytecode.opcodes import CLOSE_RETURNS, call_pair
@@ -170,7 +170,7 @@ class Frame:
         code = self.code
         return None if self.trusted else (code.co_filename, self.line, source_line(code, self.line), code.co_qualname)
 
-    @functools.cached_property
+    @cached_property
     def module(self) -> str:
         """The path of the module whose method this is, or nothing."""
         code = self.code

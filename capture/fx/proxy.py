@@ -11,7 +11,6 @@ import contextlib
 import copy
 import dataclasses
 import dis
-import functools
 import operator
 import sys
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from collections.abc import Iterator
 
 from ...eager.compat.overrides import is_tensor_method_or_property
 from ...eager.tensor import Tensor
+from ...runtime.locks import cached_property
 from .code import OPERATORS, magic_methods, reflectable_magic_methods
 from .graph import Graph
 from .node import Node, base_types, map_aggregate, public_name
@@ -240,7 +240,7 @@ class Attribute(Proxy):
     def __init__(self, root: Proxy, attr: str):
         self.root, self.attr, self.tracer = root, attr, root.tracer
 
-    @functools.cached_property
+    @cached_property
     def node(self) -> Node:
         return self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
 

@@ -9,7 +9,6 @@ and nothing else is hidden.
 from __future__ import annotations
 
 import contextlib
-import functools
 import keyword
 import operator
 import os
@@ -25,6 +24,7 @@ from ...eager.state import recording
 from ...eager.tensor import INFERENCE, Tensor
 from ...runtime.dataclass import data
 from ...runtime.errors import CheckFailed, InternalError
+from ...runtime.locks import cached_property
 from ..shapes import expr as E
 from ..shapes.symbolic_shapes import ShapeEnv, SymFloat, SymInt
 
@@ -388,7 +388,7 @@ class Graph:
         return table_html(f"{self.name}: {len(self.inputs)} inputs, {len(self.calls)} operations", rows)
 
     # -- as backends written for torch.fx see it ---------------------------------------------------------------------
-    @functools.cached_property
+    @cached_property
     def graph_module(self) -> Any:
         """The same program as a `fx.GraphModule`, made when first asked for; `graph`, `code`, `forward` and calls are its."""
         from ..fx.captured import from_captured

@@ -11,7 +11,7 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from ...eager.op.prims import PRIMS
 from ...runtime.config import config
 from ...runtime.dataclass import data
 from ...runtime.errors import InternalError
+from ...runtime.locks import cached_property
 
 Number = bool | int | float
 

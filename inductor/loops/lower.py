@@ -11,7 +11,6 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from itertools import islice, permutations
 from typing import Any
 
@@ -25,6 +24,7 @@ from ...eager.sizes import contiguous_strides
 from ...eager.tensor import Tensor
 from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
+from ...runtime.locks import cached_property
 from .body import Body, Buffer, Rewriter, Value, is_zero, reachable, strides_of
 from .extern_kernels import geometry, has_kernel, native_call, raw_buffer, rows_of
 from .ir import (

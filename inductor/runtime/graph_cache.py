@@ -14,7 +14,6 @@ import operator
 import os
 import zlib
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from ...capture.shapes import expr as E
@@ -32,6 +31,7 @@ from ...eager.tensor import Tensor
 from ...runtime import artifact_store, counters, log, native, compile_log, source_hash, toolchain
 from ...runtime.config import config
 from ...runtime.errors import FlambeauError, InternalError
+from ...runtime.locks import cached_property
 from ..graph import schemas
 from .runtime_wrapper import OutputAssembler, Backward, BackwardSource, CompiledGraph, Executable, CompiledBackward
 from ..cpp.launch import CppExecutable, bind

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import field, replace
-from functools import cached_property
 from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds
 from ...capture.shapes.expr import Expr, ExprLike, int_if_const
 from ...runtime.kernel_calls import RuntimeCall
 from ...runtime.dataclass import data
+from ...runtime.locks import cached_property
 from ..loops.body import Buffer
 from ..loops.ir import (
     ExternCall,

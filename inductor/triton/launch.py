@@ -18,6 +18,7 @@ from typing import Any
 from ...eager.cuda.allocator import OutOfMemoryError
 from ...runtime import toolchain
 from ...runtime.errors import BackendError, FlambeauError
+from ...runtime.locks import cached_property
 from .aot import Binary, LaunchArgument
 
 LIBRARY = "libcuda.so.1"
@@ -71,7 +72,7 @@ class Driver:
             raise BackendError(f"{path} {why}", "install NVIDIA's driver (525 or newer) on a machine with a GPU")
         self.check(code, "the device cannot be used")
 
-    @functools.cached_property
+    @cached_property
     def name(self) -> str:
         """What the device is called."""
         text = ctypes.create_string_buffer(256)

@@ -1,6 +1,8 @@
 """Children that are forked while threads of the parent compute and compile, and Ctrl-C in native code."""
 
+import ast
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -98,6 +100,50 @@ def test_a_lock_held_at_the_fork_is_open_in_the_child(in_child):
     finally:
         done.set()
         thread.join()
+
+
+class Slow:
+    started, done = threading.Event(), threading.Event()
+
+    @locks.cached_property
+    def value(self):
+        self.started.set()
+        self.done.wait()
+        return 1
+
+
+def test_a_property_computed_at_the_fork_is_open_in_the_child(in_child):
+    thread = threading.Thread(target=lambda: Slow().value)
+    thread.start()
+    Slow.started.wait()
+
+    def reads():
+        Slow.done.set()
+        assert Slow().value == 1
+
+    try:
+        assert in_child(reads, 20) == 0
+    finally:
+        Slow.done.set()
+        thread.join()
+
+
+def made_by(tree):
+    """The decorators of a module's functions, as they are called in the modules that they come from."""
+    names = {a.asname or a.name: f"{n.module}.{a.name}" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names}
+    for node in ast.walk(tree):
+        for decorator in getattr(node, "decorator_list", ()):
+            text = ast.unparse(decorator)
+            yield names.get(text, text)
+
+
+def test_no_property_has_a_lock_that_stays_shut():
+    """CPython 3.11's functools.cached_property has one, which a thread of the parent may hold at a fork."""
+    root = pathlib.Path(torch.__file__).parent
+    files = [f for layer in ("runtime", "eager", "capture", "inductor", "cli") for f in (root / layer).rglob("*.py")]
+    found = [(str(f), name) for f in files for name in made_by(ast.parse(f.read_text())) if name.endswith("cached_property")]
+    assert len(found) >= 8
+    assert [(f, name) for f, name in found if not name.endswith("locks.cached_property")] == []
 
 
 INTERRUPTED = textwrap.dedent("""
