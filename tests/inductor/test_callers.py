@@ -13,7 +13,7 @@ import flambeau as torch
 from flambeau.runtime.config import config
 
 from . import functionfuzz, resultfuzz
-from .callers import BACKENDS, Program, check, difference, flat, numbers, observe
+from .callers import BACKENDS, Program, check, difference, differs, flat, numbers, observe
 
 COUNT = int(os.environ.get("CALLERS", 45))
 SEED = int(os.environ.get("CALLERS_SEED", 0)) * 10**6
@@ -358,6 +358,16 @@ def test_the_comparison_sees_differences():
     assert difference([entry], [((2,), "float32", np.array([1.0, np.nan]))], 1e-4)
     assert difference([True], [False], 1e-4) and difference([True], [], 1e-4)
     assert difference([True], [("raises", "RuntimeError", "")], 1e-4)
+
+
+def test_whole_numbers_that_halves_decided_are_compared_with_every_rounding(monkeypatch):
+    """A product that is not rounded on its way decides an element otherwise than doubles and eager do; a wrong one is still told."""
+    source = "def f(x, y):\n    t = (x * 2 * y).sigmoid()\n    return t, (t > 0.75) * 1\n"
+    program = Program(source, ("log(f(numbers((6, 8), 8), numbers((6, 8), 10008)))",), "bfloat16")
+    assert differs(program, "loops") is None
+    own = flambeau.compile
+    monkeypatch.setattr(flambeau, "compile", lambda f, **how: lambda *args: (own(f, **how)(*args)[0], f(*args)[1] ^ 1))
+    assert "'int64'" in differs(program, "loops")
 
 
 @pytest.mark.parametrize("backend", ("eager", "aot_eager", "loops", "inductor"))
