@@ -216,32 +216,59 @@ PyObject* masked_select(const Call& c) {
     return tensor_around(array.release(), type);
 }
 
-// Elements moved along one dim, or along all of them as one; those that leave come in again. Without history.
+// Elements moved along dims; those that leave come in again.
+struct Roll {
+    int last = 0;                                             // the last dim that moves: what is behind it moves with it
+    npy_intp sizes[MAX_DIMS], run[MAX_DIMS], shift[MAX_DIMS]; // run: bytes from one to the next
+
+    void add(int d, npy_intp by) { shift[d] = ((shift[d] + by % sizes[d]) % sizes[d] + sizes[d]) % sizes[d]; }
+
+    void go(int d, const char* x, char* out) const {
+        npy_intp all = sizes[d] * run[d], moved = shift[d] * run[d];
+        if (d == last) {
+            memcpy(out + moved, x, all - moved);
+            memcpy(out, x + all - moved, moved);
+            return;
+        }
+        for (npy_intp at = 0; at < all; at += run[d]) go(d + 1, x + at, out + (at + moved < all ? at + moved : at + moved - all));
+    }
+};
+
+// The same along one dim, along several, or along all of them as one. Without history.
 PyObject* roll(const Call& c) {
     static const Names<3> names("input", "shifts", "dims");
     PyObject* a[3];
-    npy_intp shift;
-    if (!parse(c, names, a) || !a[0] || !a[1] || !small_int(a[1], shift)) return nullptr;
-    Along s;
-    if (a[2]) {
-        if (!PyLong_CheckExact(a[2]) || !read_along(a[0], a[2], s)) return nullptr;
+    if (!parse(c, names, a) || !a[0] || !a[1]) return nullptr;
+    PyArrayObject* x = dense_array(a[0]);
+    int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(a[0]) : -1;
+    npy_intp bytes = x ? PyArray_NBYTES(x) : 0;
+    if (type < 0 || !bytes || bytes > 1 << 21 || (c.grad && needs_grad(a[0]))) return nullptr;
+    npy_intp shift, step = world.types[type].itemsize;
+    Roll r;
+    if (!a[2]) {
+        if (!small_int(a[1], shift)) return nullptr;
+        r.sizes[0] = PyArray_SIZE(x), r.run[0] = step, r.shift[0] = 0;
+        r.add(0, shift);
     } else {
-        s.a = dense_array(a[0]);
-        if (!s.a || (s.type = type_of(a[0])) < 0) return nullptr;
-        s.outer = s.inner = 1, s.size = PyArray_SIZE(s.a);
+        bool many = PyTuple_CheckExact(a[2]) && PyTuple_CheckExact(a[1]);
+        if (!dims || (!many && !PyLong_CheckExact(a[2]))) return nullptr;
+        Py_ssize_t count = many ? PyTuple_GET_SIZE(a[2]) : 1;
+        if (!count || (many && PyTuple_GET_SIZE(a[1]) != count)) return nullptr;
+        for (int d = dims - 1; d >= 0; d--) r.sizes[d] = PyArray_DIM(x, d), r.run[d] = step, r.shift[d] = 0, step *= r.sizes[d];
+        for (Py_ssize_t k = 0; k < count; k++) {
+            int d;
+            if (!small_int(many ? PyTuple_GET_ITEM(a[1], k) : a[1], shift)
+                || !small_dim(many ? PyTuple_GET_ITEM(a[2], k) : a[2], dims, d))
+                return nullptr;
+            r.add(d, shift);
+        }
+        for (int d = 0; d < dims; d++)
+            if (r.shift[d]) r.last = d;
     }
-    npy_intp bytes = PyArray_NBYTES(s.a);
-    if (!bytes || bytes > 1 << 21 || (c.grad && needs_grad(a[0]))) return nullptr;
-    PyObject* array = fresh_array(s.type, PyArray_NDIM(s.a), PyArray_DIMS(s.a), nullptr);
+    PyObject* array = fresh_array(type, dims, PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
-    npy_intp row = bytes / s.outer, moved = ((shift % s.size + s.size) % s.size) * (row / s.size);
-    const char* x = (const char*)PyArray_DATA(s.a);
-    char* out = (char*)data_of(array);
-    for (npy_intp o = 0; o < s.outer; o++, x += row, out += row) {
-        memcpy(out + moved, x, row - moved);
-        memcpy(out, x + row - moved, moved);
-    }
-    return tensor_around(array, s.type);
+    r.go(0, (const char*)PyArray_DATA(x), (char*)data_of(array));
+    return tensor_around(array, type);
 }
 
 // ---- writing into a copy

@@ -224,6 +224,8 @@ def einsum(equation, *operands):
     """Sums of products by index letters: "bij,bjk->bik", with "..." for broadcast dims; contracted from left to right.
     Also as (operand, [subscripts], ..., [subscripts of the output]) with whole numbers from 0 to 51 for letters."""
     if not isinstance(equation, str):
+        if not hasattr(equation, "ndim"):
+            raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type(equation).__name__}")
         equation, operands = _lettered(equation, *operands)
     operands = list(operands[0]) if len(operands) == 1 and not hasattr(operands[0], "ndim") else list(operands)
     inputs, output = _parse(equation.replace(" ", ""), operands)

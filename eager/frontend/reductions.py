@@ -375,8 +375,8 @@ def argsort(input, dim=-1, descending=False, stable=False):
 
 def _sorted(input, dim, descending):
     """(values, positions) in the input's order of memory."""
-    _has_order(input, "Sort")
     d, order = dim_of(input, dim), memory_order(input)
+    _has_order(input, "Sort")
     if order is None:
         return o.sort(input, d, bool(descending))
     found = o.sort(permute(input, order), order.index(d), bool(descending))
@@ -386,11 +386,11 @@ def _sorted(input, dim, descending):
 @public.small
 @public.both
 def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
-    _has_order(input, "topk")
     d = dim_of(input, dim)
     size = input.shape[d] if input.ndim else 1
     if k < 0 or k > size:
         raise RuntimeError(f"selected index k out of range: k={k} for dim {d} of size {size}")
+    _has_order(input, "topk")
     if input.dtype is dtypes.bool:
         raise RuntimeError("topk does not support bool dtypes on CPU")
     found = o.topk(input, k, d, largest, sorted)

@@ -164,14 +164,18 @@ def _(x, shifts, dims):
     moved = dict.fromkeys(dims, 0)
     for shift, d in zip(shifts, dims):
         moved[d] += shift
-    runs = {d: shift % n for d, shift in moved.items() if (n := x.shape[d]) and shift % n}
+    runs = [(_WHOLE,)] * x.ndim  # of each dim: (where to, where from) of its runs
+    for d, shift in moved.items():
+        if (n := x.shape[d]) and (shift := shift % n):
+            runs[d] = (slice(shift, None), slice(-shift)), (slice(shift), slice(-shift, None))
     out = native.empty(x.shape, x.dtype)
-    for sides in itertools.product((False, True), repeat=len(runs)):
-        to, at = [slice(None)] * x.ndim, [slice(None)] * x.ndim
-        for (d, shift), wrapped in zip(runs.items(), sides):
-            to[d], at[d] = (slice(0, shift), slice(-shift, None)) if wrapped else (slice(shift, None), slice(0, -shift))
-        out[tuple(to)] = x[tuple(at)]
+    for block in itertools.product(*runs):
+        to, at = zip(*block)
+        out[to] = x[at]
     return out
+
+
+_WHOLE = slice(None), slice(None)
 
 
 @roll.grad("x")

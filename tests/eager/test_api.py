@@ -511,6 +511,16 @@ def test_tensors_without_dims():
             call()
 
 
+def test_a_dim_is_refused_before_a_type_without_order():
+    x = torch.ones(3, 4, dtype=torch.complex64)
+    for call in (lambda: x.sort(-3), lambda: x.argsort(2), lambda: torch.topk(x, 1, 2), lambda: x.sort(dim=2, stable=True)):
+        with pytest.raises(IndexError, match=r"expected to be in range of \[-2, 1\]"):
+            call()
+    for call, text in ((lambda: x.sort(1), "Sort does not"), (lambda: x.topk(1), "topk does not"), (lambda: x.topk(9), "k=9")):
+        with pytest.raises(RuntimeError, match=text):
+            call()
+
+
 def test_memory_order_of_results():
     x = torch.zeros(4, 3).t()
     assert x.softmax(1).stride() == x.log_softmax(0).stride() == F.layer_norm(x, (4,)).stride() == x.cumsum(1).stride() == (4, 1)

@@ -83,6 +83,20 @@ def test_diagonals_and_rolls():
     assert fb.roll(fb.zeros(0, 3), 2, 0).shape == (0, 3)
 
 
+def test_drawn_rolls_of_several_dims():
+    """Natively, and, with history, by the record: any dims, twice or from behind, any distance, in every size of element."""
+    rng, kernel = np.random.default_rng(5), fb.eager.op.op.OPS["roll"].kernels["numpy"]
+    for _ in range(300):
+        ndim, count = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+        x = (rng.standard_normal(rng.integers(0, 6, ndim)) * 9).astype(rng.choice(["f8", "f4", "i2", "i1", "c16", "?"]))
+        dims, shifts = (tuple(map(int, rng.integers(-n, n, count))) for n in (ndim, 17))
+        wanted = np.roll(x, shifts, dims)
+        np.testing.assert_array_equal(fb.from_numpy(x).roll(shifts, dims).numpy(), wanted)
+        np.testing.assert_array_equal(kernel(x, shifts, tuple(d % ndim for d in dims)), wanted)
+    x = fb.arange(5)
+    assert x.roll((2**63 - 1, 3), (0, 0)).tolist() == x.roll((2**63 - 1 + 3) % 5).tolist()
+
+
 def test_elements_by_several_indices():
     """x[k, l], with negative indices, duplicates and rows of any width, is read and added to by one linear index."""
     for sizes, count in (((3, 5), 9000), ((4, 3, 2), 9000), ((3, 4, 1, 5), 3000), ((200, 7), 8192)):

@@ -289,6 +289,9 @@ def test_transforms_invert():
 def test_einsum_refuses_words():
     with pytest.raises(RuntimeError, match=r"must be in \[a-zA-Z\]"):
         flambeau.einsum("a_b->a", flambeau.ones(2, 2, 2))
+    for equation in ({}, [], 3, None, b"ab"):
+        with pytest.raises(TypeError, match=rf"argument 'equation' .* must be str, not {type(equation).__name__}"):
+            flambeau.einsum(equation, flambeau.ones(2, 2))
 
 
 def test_axis_is_dim():

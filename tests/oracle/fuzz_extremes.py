@@ -232,6 +232,10 @@ MEANT_FOR = {
         lambda x: (np.abs(x) > 1e37) & (np.abs(x) < 3.5e38) | (np.abs(x) > 1e307),
         "sums over what was broadcast, in another order",
     ),
+    (r"(layer|group)_norm", r"gradient 1.0: values$"): (
+        lambda x: np.abs(x) > 1e4,
+        "of a row of one element, or of equal ones, the digits of PyTorch's gradient cancel: it is 0, as here, and in PyTorch's doubles but for rounding",
+    ),
     (r"max_pool", r"result: values$"): (np.isnan, "of several NaN PyTorch takes the last"),
     (r"lstsq", r"result: values$"): (lambda x: (x != 0) & (np.abs(x) < 1e-3), "columns that are nearly dependent"),
     (r"erfcx", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: np.abs(x) > 1e30, "infinite far away"),
