@@ -329,17 +329,31 @@ template <class T> void bag_rows(const Job& job, long begin, long end) {
     long width = job.n[0];
     const long *index = (const long*)job.p[2], *first = (const long*)job.p[3];
     for (long bag = begin; bag < end; bag++) {
-        long taken = 0;
-        for (long k = first[bag]; k < first[bag + 1]; k++) taken += index[k] != job.n[1];
+        long taken = first[bag + 1] - first[bag];
+        if (job.n[2] && job.n[1] >= 0)
+            for (long k = first[bag]; k < first[bag + 1]; k++) taken -= index[k] == job.n[1];
         V divisor = Compute<T>::splat(taken ? (S)taken : (S)1);
-        each_vector<1>(0, width, [&](i64 i, auto m, int) FB_BODY {
-            V sum = {};
+        auto row = [&](long k, i64 i, auto m) FB_BODY {
+            V x = ld((const T*)job.p[1] + index[k] * width + i, m);
+            return job.p[4] ? x * Compute<T>::splat(element((const T*)job.p[4] + k)) : x;
+        };
+        auto give = [&](i64 i, V sum, auto m) FB_BODY { st((T*)job.p[0] + bag * width + i, job.n[2] ? sum / divisor : sum, m); };
+        i64 i = 0;
+        for (; i + 4 * FB_W <= width; i += 4 * FB_W) { // an index is looked at once for four vectors
+            V sum[4] = {};
             for (long k = first[bag]; k < first[bag + 1]; k++) {
                 if (index[k] == job.n[1]) continue;
-                V row = ld((const T*)job.p[1] + index[k] * width + i, m);
-                sum = sum + (job.p[4] ? row * Compute<T>::splat(element((const T*)job.p[4] + k)) : row);
+#pragma GCC unroll 4
+                for (int u = 0; u < 4; u++) sum[u] = sum[u] + row(k, i + u * FB_W, Full{});
             }
-            st((T*)job.p[0] + bag * width + i, job.n[2] ? sum / divisor : sum, m);
+#pragma GCC unroll 4
+            for (int u = 0; u < 4; u++) give(i + u * FB_W, sum[u], Full{});
+        }
+        each_vector<1>(i, width, [&](i64 i, auto m, int) FB_BODY {
+            V sum = {};
+            for (long k = first[bag]; k < first[bag + 1]; k++)
+                if (index[k] != job.n[1]) sum = sum + row(k, i, m);
+            give(i, sum, m);
         });
     }
 }

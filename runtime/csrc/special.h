@@ -220,9 +220,13 @@ FB_INLINE hd h_ndtri(const Job& job, hd p) {
     return p < 0.5 ? -x : x;
 }
 
-// the normal distribution function, of floats alone: the tail by the scaled complement, what is left of 1 beyond it
+// the normal distribution function, of floats alone: the tail by the scaled complement (both of whose quotients come of one
+// division), what is left of 1 beyond it
 FB_INLINE hd h_ndtr(const Job& job, hd x) {
-    hd size = h_abs(x), tail = 0.5 * h_erfcx(job, size * 0.70710678118654752440) * h_short_exp(-0.5 * size * size);
+    hd size = h_abs(x), root = size * 0.70710678118654752440, near = root > 1e30 ? splat_hd(1e30) : root;
+    hd up = near + 3.75, low = near + 0.5, inverse = 0.5 / (up * low);
+    hd scaled = h_chebyshev((const double*)job.p[2], job.n[0], (near - 3.75) * (low + low) * inverse) * up * inverse;
+    hd tail = 0.5 * scaled * h_short_exp(-0.5 * size * size);
     return x > 0.0 ? 1.0 - tail : tail;
 }
 FB_INLINE hd h_log_ndtr(const Job& job, hd x) {

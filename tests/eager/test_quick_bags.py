@@ -118,3 +118,27 @@ def test_a_table_that_was_written_is_no_matter():
     index.add_(0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.sum().backward()
+
+
+@pytest.mark.parametrize("width", (1, 7, 32, 37, 64, 133, 300))
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16))
+def test_wide_bags_in_the_runtime_s_kernel(width, dtype):
+    """Rows of whole groups of registers, of single ones and of what is left; empty bags, a row that is left out, weights."""
+    rng = np.random.default_rng(width)
+    weight = fb.from_numpy(rng.standard_normal((50, width))).to(dtype)
+    rows, index = weight.double().numpy(), rng.integers(0, 50, 40 * max(300, 30000 // width))
+    first = np.sort(np.concatenate([[0, 0], rng.integers(0, len(index), 298)]))
+    share = fb.from_numpy(rng.standard_normal(len(index))).to(dtype)
+    bag = np.searchsorted(first, np.arange(len(index)), side="right") - 1
+    for mode, padding, weights in (("sum", None, None), ("mean", None, None), ("mean", 3, None), ("sum", 3, share)):
+        found = F.embedding_bag(
+            fb.from_numpy(index), weight, fb.from_numpy(first), mode=mode, padding_idx=padding, per_sample_weights=weights
+        )
+        kept = index != padding
+        each = rows[index[kept]] * (1 if weights is None else weights.double().numpy()[kept, None])
+        wanted = np.zeros((len(first), width))
+        np.add.at(wanted, bag[kept], each)
+        counts = np.maximum(np.bincount(bag[kept], minlength=len(first)), 1)[:, None]
+        tolerance = {fb.float32: 1e-4, fb.float64: 1e-12, fb.bfloat16: 2e-2}[dtype]
+        wanted = wanted / counts if mode == "mean" else wanted
+        np.testing.assert_allclose(found.double().numpy(), wanted, rtol=tolerance, atol=tolerance * 20)
