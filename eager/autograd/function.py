@@ -383,6 +383,10 @@ class ErrorNode(Node):
 # -- compiled calls
 
 
+class NothingLeads(Exception):
+    """No gradient that is there leads to one that is asked for."""
+
+
 class AttachedNode(Node):
     """One node over the outputs of a compiled call. The engine calls `run` where nothing watches (csrc/engine.cpp), else
     `apply`."""
@@ -402,7 +406,10 @@ class AttachedNode(Node):
         return list(self.edges)
 
     def apply(self, grads, needs):
-        return self.gradients(grads, tuple(map(bool, needs)), self.final)
+        try:
+            return self.gradients(grads, tuple(map(bool, needs)), self.final)
+        except NothingLeads:
+            return [None] * len(needs)
 
     def run(self, grads: list, last: bool) -> list:
         """Gradients per edge, all of them needed; `last`: what was saved is given up."""
@@ -413,7 +420,7 @@ class AttachedNode(Node):
 
     def gradients(self, grads, needs, last: bool) -> list:
         backward_fn, saved = self.backward_fn, self.saved
-        ending = self.ending(grads, last)
+        ending = self.ending(grads, last, needs)
         if saved is None:
             values = ()
             if (
@@ -429,13 +436,19 @@ class AttachedNode(Node):
             self.release()  # what is saved may be overwritten, even by a run that fails
         return backward_fn(grads, needs, values, private)
 
-    def ending(self, grads, last: bool) -> bool:
+    def ending(self, grads, last: bool, needs) -> bool:
         """Whether this run is the last that may read what was saved. A run for some of the gradients leaves alone the steps of
-        the others, which may run later; a step that runs a second time raises, unless it saved nothing."""
-        if self.facts is None or not (self.released or self.done is not None or any([g is None for g in grads])):
+        the others, which may run later; a step that runs a second time raises, unless it saved nothing. Where no gradient that
+        is there leads to one that is asked for, none of eager's nodes runs, nor gives up what it saved: `NothingLeads`."""
+        if self.facts is None:
             if self.released:
                 raise_released()
             return last
+        if not (self.released or self.done is not None or any([g is None for g in grads])):
+            return last
+        if needs is not None and not all(needs) and not self.facts.leads(grads, needs):
+            self.done, self.kept = self.done or 0, True
+            raise NothingLeads
         (steps, others), done = self.facts.steps(grads), self.done or 0
         if steps & done or self.released and (steps or self.facts.reads(grads) != set()):
             raise_released()

@@ -367,6 +367,18 @@ class CallContext:
             return None
         return {k for k, name in enumerate(training.tensors) if name in saved}
 
+    def leads(self, grads: Sequence, needs: tuple) -> bool:
+        """Whether a gradient that is asked for depends on one that is there: of other outputs it may be that alone."""
+        training = self.graph.training
+        present = frozenset([k for k, g in zip(training.reached, grads) if g is not None])
+        if not present:
+            return True
+        try:
+            found = training.dispatch_for(present).found
+        except Unsupported:
+            return True
+        return any([need and at is not None for need, at in zip(needs, found)])
+
     def steps(self, grads: Sequence) -> tuple[int, list[int]]:
         """(The eager steps that save something and would run for these gradients, as bits; those of each output without one)."""
         present, others = 0, []

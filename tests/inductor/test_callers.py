@@ -3,6 +3,7 @@
 CALLERS: how many programs of each kind (default 45); CALLERS_SEED: where they start. One in INDUCTOR goes through C++ as well.
 """
 
+import itertools
 import os
 
 import numpy as np
@@ -401,6 +402,49 @@ def test_a_backward_checks_only_what_it_reads(backend, change):
                     if type(ours) is str
                     else np.allclose(*(np.array([v or np.zeros((2, 4)) for v in each]) for each in (ours, theirs)), rtol=1e-6)
                 )
+
+
+@pytest.mark.parametrize("backend", ("aot_eager", "loops", "inductor"))
+def test_a_search_runs_only_what_leads_to_what_it_asks_for(backend):
+    """One node stands for all results. Where none of those that are differentiated depends on what is asked for, nothing runs and
+    nothing is used up; what was used up raises only where eager's would."""
+
+    def program(x, y):
+        x.mul_(2.0).sin_()
+        v = y.sin() * y
+        return x, v, x.exp()
+
+    def grad(r, k, wanted, **how):
+        return torch.autograd.grad(r[k].sum(), wanted, allow_unused=True, **how)
+
+    acts = (
+        lambda r, x, y: grad(r, 1, x),
+        lambda r, x, y: grad(r, 0, y),
+        lambda r, x, y: grad(r, 1, (x, y)),
+        lambda r, x, y: grad(r, 1, x, create_graph=True),
+        lambda r, x, y: r[1].sum().backward(),
+        lambda r, x, y: sum(t.sum() for t in r).backward(),
+    )
+
+    def told(run, order):
+        x, y = torch.full((2, 3), 0.3, requires_grad=True), torch.full((2, 3), 0.7, requires_grad=True)
+        r = run(x * 1, y)
+        for k in order:
+            try:
+                found = acts[k](r, x, y) or ()
+            except RuntimeError as error:
+                yield str(error)[:80]
+                return  # a backward that eager breaks off has given some gradients already
+            yield [None if g is None else g.tolist() for g in (*found, x.grad, y.grad)]
+
+    compiled = flambeau.compile(program, backend=backend)
+    for order in itertools.product(range(len(acts)), repeat=3):
+        for wanted, found in zip(told(program, order), told(compiled, order), strict=True):
+            assert type(wanted) is type(found) and (type(wanted) is list or wanted == found), (order, wanted, found)
+            if type(wanted) is list:
+                assert [g is None for g in wanted] == [g is None for g in found], (order, wanted, found)
+                for a, b in zip(wanted, found):
+                    assert a is None or np.allclose(a, b, rtol=1e-5), (order, wanted, found)
 
 
 def test_a_search_for_another_s_gradient_leaves_the_compiled_backward_alone():
