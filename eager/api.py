@@ -353,6 +353,7 @@ overrides.publish(
     ],
     bound=_BOUND,
 )
-_call.function(_FUNCTIONS["tensor"])
+for _name in ("tensor", "as_tensor"):
+    _call.function(_FUNCTIONS[_name])
 overrides.publish_methods([*_methods(), *_operators()])
 overrides.namespaces.append(sys.modules[__name__])

@@ -17,6 +17,7 @@ _WIDE = np.dtype(np.float64)
 _STEPS = {"ndtri": (2,)}  # of a method of third order, from an approximation that is off by 0.003
 _FLOAT_STEPS = {"ndtri": (1,)}
 _LEAST = 1e-10  # of its greatest coefficient: what is less makes no difference to a float
+_POWERS = {"ndtr"}  # whose kernel takes coefficients of powers: half the work, and the last digits of doubles, which floats don't show
 _series: dict = {}
 
 
@@ -57,6 +58,8 @@ def _coefficients(name, function, wide):
             parts = [np.polynomial.chebyshev.chebinterpolate(f, n) for f, n in _FITS[name](function)]
         if not wide:
             parts = [c[: np.flatnonzero(np.abs(c) > _LEAST * np.abs(c).max())[-1] + 1] for c in parts]
+        if name in _POWERS:
+            parts = [np.polynomial.chebyshev.cheb2poly(c) for c in parts]
         found = _series[name, wide] = np.concatenate(parts), tuple(map(len, parts))
     return found
 

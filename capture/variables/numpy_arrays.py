@@ -342,6 +342,6 @@ def _converts(function: Callable, shares: bool) -> None:
         return tx.fresh(tx.run(lambda t: t.clone(), data.fake))
 
 
-_converts(creation.as_tensor, True)
+_converts(api.as_tensor, True)
 _converts(api.tensor, False)
 ON_ARRAYS.append(call_on_arrays)

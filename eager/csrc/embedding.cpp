@@ -44,14 +44,32 @@ PyObject* embedding(const Call& c) {
     return out && (!leads || record(c.self->head.op, c.self->needs, given, 3, 1, out.get())) ? out.release() : nullptr;
 }
 
-// out = the sum of some rows of a table
-FB_EACH_MACHINE void sum_rows(const float* table, const int64_t* index, npy_intp n, npy_intp skip, npy_intp width, float* out) {
-    for (npy_intp j = 0; j < width; j++) out[j] = 0;
-    for (npy_intp k = 0; k < n; k++) {
+typedef float Eight __attribute__((vector_size(32)));
+typedef Eight EightAnywhere __attribute__((aligned(4), may_alias));
+
+// out = the sum of some rows of a table over a divisor, 32 columns at a time, whose sums stay in registers
+FB_EACH_MACHINE void sum_rows(
+    const float* table, const int64_t* index, npy_intp n, npy_intp skip, npy_intp width, float divisor, float* out
+) {
+    npy_intp j = 0;
+    for (; j + 32 <= width; j += 32) {
+        Eight a = {}, b = {}, c = {}, d = {};
+        for (npy_intp k = 0; k < n; k++) {
+            const float* row = table + index[k] * width + j;
+            if (index[k] == skip) continue;
+            const EightAnywhere* part = (const EightAnywhere*)row;
+            a += part[0], b += part[1], c += part[2], d += part[3];
+        }
+        EightAnywhere* to = (EightAnywhere*)(out + j);
+        to[0] = a, to[1] = b, to[2] = c, to[3] = d;
+    }
+    for (npy_intp i = j; i < width; i++) out[i] = 0;
+    for (npy_intp k = 0; j < width && k < n; k++) {
         const float* row = table + index[k] * width;
         if (index[k] == skip) continue;
-        for (npy_intp j = 0; j < width; j++) out[j] += row[j];
+        for (npy_intp i = j; i < width; i++) out[i] += row[i];
     }
+    for (npy_intp i = 0; divisor != 1 && i < width; i++) out[i] /= divisor;
 }
 // the same row added to some rows of a table
 FB_EACH_MACHINE void spread_row(float* table, const int64_t* index, npy_intp n, npy_intp skip, npy_intp width, const float* share) {
@@ -84,15 +102,14 @@ struct Bags {
     }
     npy_intp taken(npy_intp bag) const {
         npy_intp found = 0;
+        if (skip < 0) return first[bag + 1] - first[bag];
         for (npy_intp k = first[bag]; k < first[bag + 1]; k++) found += index[k] != skip;
         return found;
     }
     void sum(float* out, bool mean) const {
         for (npy_intp b = 0; b < count; b++, out += width) {
-            sum_rows(table, index + first[b], first[b + 1] - first[b], skip, width, out);
             npy_intp some = mean ? taken(b) : 1;
-            if (some > 1)
-                for (npy_intp j = 0; j < width; j++) out[j] /= (float)some;
+            sum_rows(table, index + first[b], first[b + 1] - first[b], skip, width, some > 1 ? (float)some : 1.f, out);
         }
     }
     // the greatest of each bag and the first row that has it (-1: an empty bag); false: NaN, which has an order of its own

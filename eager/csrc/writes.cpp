@@ -119,12 +119,9 @@ bool put_number(void* out, int type, PyObject* x) {
     return false;
 }
 
-PyObject* tensor(const Call& c) {
-    if (c.n != 1) return nullptr;
+PyObject* of_numbers(PyObject* numbers, int type) {
     Nested data;
-    int type = -1;
-    PyObject* device;
-    if (!small_options(c, type, device) || !data.start(c.args[0])) return nullptr;
+    if (!data.start(numbers)) return nullptr;
     if (type < 0) type = data.kind == 2 ? small_default_type() : data.kind == 1 ? INT64 : BOOL;
     if (type != FLOAT32 && type != FLOAT64 && type != INT64 && type != INT32 && type != UINT8 && type != BOOL) return nullptr;
     Ref array(fresh_array(type, data.dims, data.sizes, nullptr));
@@ -133,6 +130,20 @@ PyObject* tensor(const Call& c) {
     for (int k = 0; k < data.count; k++, out += world.types[type].itemsize)
         if (!put_number(out, type, data.items[k])) return nullptr;
     return tensor_around(array.release(), type);
+}
+
+PyObject* tensor(const Call& c) {
+    int type = -1;
+    PyObject* device;
+    return c.n == 1 && small_options(c, type, device) ? of_numbers(c.args[0], type) : nullptr;
+}
+
+// as_tensor(data, dtype=None, device=None) of numbers, which no memory is shared with
+PyObject* as_tensor(const Call& c) {
+    static const Names<3> names("data", "dtype", "device");
+    PyObject* a[3];
+    if (!parse(c, names, a) || !a[0] || !small_factory(a[1], a[2], nullptr)) return nullptr;
+    return of_numbers(a[0], !a[1] || a[1] == Py_None ? -1 : small_type(a[1]));
 }
 
 // ---- counted numbers
@@ -232,4 +243,4 @@ PyObject* small_fill_strided(PyObject* x, PyObject* value, bool grad) {
     return bump(x) ? Py_NewRef(x) : nullptr;
 }
 
-const SmallEntry small_writes[] = {{"tensor", tensor}, {"linspace", linspace}, {"arange", arange}, {nullptr, nullptr}};
+const SmallEntry small_writes[] = {{"tensor", tensor}, {"as_tensor", as_tensor}, {"linspace", linspace}, {"arange", arange}, {nullptr, nullptr}};

@@ -101,6 +101,7 @@ def _of_symbolic(data, dtype):
     return cast(data, dtype) if isinstance(data, Tensor) else records.full((), data, dtype, device_of(None))
 
 
+@public.small
 @public.function
 def as_tensor(data, dtype=None, device=None):
     """Like `tensor`, but a tensor or array whose type fits is not copied."""

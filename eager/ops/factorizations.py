@@ -8,7 +8,7 @@ import itertools
 
 import numpy as np
 
-from ...runtime import small_factors
+from ...runtime import lapack, small_factors
 from .. import dtypes
 from ..op.gradient import explicit
 from ..op.meta import Spec, broadcast_shapes
@@ -361,10 +361,17 @@ def _qr_meta(x, mode):
     return _like(x, *q), _like(x, *_batch(x), m if mode == "complete" else k, n)
 
 
+_FEW = 32  # rows and columns up to which factors are computed in doubles
+
+
 @extern(outputs=("q", "r"), meta=_qr_meta)
 def qr(x, mode: static):
     if mode == "r":
         return np.zeros(0, x.dtype), np.linalg.qr(x, "r")
+    if mode == "reduced" and x.dtype == np.float32 and x.ndim == 2 and min(x.shape) > _FEW:
+        found = lapack.qr(x)
+        if found is not None:
+            return found
     q, r = np.linalg.qr(x, mode)
     return q, r
 

@@ -244,6 +244,15 @@ template <class M> FB_INLINE vi ld_where(const int* p, vi mask, vi other, M m) {
     u16 lanes = lane_mask(mask, m);
     return lanes ? __builtin_ia32_loaddqusi512_mask((int*)p, other, lanes) : other;
 }
+#elif FB_ISA == 256 && !defined(__clang__)
+template <class M> FB_INLINE vf ld_where(const float* p, vi mask, vf other, M m) {
+    mask &= alive(m);
+    return any_lane(mask) ? mask ? __builtin_ia32_maskloadps256((const vf*)p, mask) : other : other;
+}
+template <class M> FB_INLINE vi ld_where(const int* p, vi mask, vi other, M m) {
+    mask &= alive(m);
+    return any_lane(mask) ? mask ? (vi)__builtin_ia32_maskloadps256((const vf*)p, mask) : other : other;
+}
 #endif
 template <class T, class M> FB_INLINE auto ld_where(const T* p, vi mask, decltype(ld1(p)) other, M m) {
     return gather_where(p, [](int l) { return l; }, mask, other, m);

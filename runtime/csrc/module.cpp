@@ -14,7 +14,7 @@
 
 #include "alloc.h"
 #include "api.h"
-#include "blas_threads.h"
+#include "openblas.h"
 #include "pool.h"
 
 const Kernels* kernels = &kernels_baseline;
@@ -138,6 +138,22 @@ PyObject* set_blas_threads(PyObject*, PyObject* arg) {
     Py_RETURN_NONE;
 }
 PyObject* get_blas_threads(PyObject*, PyObject*) { return PyLong_FromLong(blas_threads()); }
+
+// qr(columns of A: (n, m), r: (min(m, n), n)) of contiguous floats
+PyObject* qr_of_floats(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (!PyArray_Check(args[k]) || PyArray_TYPE((PyArrayObject*)args[k]) != NPY_FLOAT || !PyArray_ISCARRAY((PyArrayObject*)args[k]) ||
+            PyArray_NDIM((PyArrayObject*)args[k]) != 2)
+            return PyErr_Format(PyExc_TypeError, "qr_of_floats takes contiguous matrices of floats");
+    if (n != 2) return PyErr_Format(PyExc_TypeError, "qr_of_floats(columns, r)");
+    PyArrayObject *a = (PyArrayObject*)args[0], *r = (PyArrayObject*)args[1];
+    npy_intp columns = PyArray_DIM(a, 0), rows = PyArray_DIM(a, 1), few = rows < columns ? rows : columns;
+    if (!few || PyArray_DIM(r, 0) != few || PyArray_DIM(r, 1) != columns)
+        return PyErr_Format(PyExc_ValueError, "qr_of_floats: r has other sizes than %zd x %zd, or there is none", few, columns);
+    bool done;
+    Py_BEGIN_ALLOW_THREADS done = blas_qr(rows, columns, (float*)PyArray_DATA(a), (float*)PyArray_DATA(r));
+    Py_END_ALLOW_THREADS return PyBool_FromLong(done);
+}
 
 PyObject* get_threads(PyObject*, PyObject*) { return PyLong_FromLong(pool_threads()); }
 PyObject* workers(PyObject*, PyObject*) { return PyLong_FromLong(pool_workers_alive()); }
@@ -274,6 +290,8 @@ PyMethodDef methods[] = {
     {"isas", isas, METH_NOARGS, "vectors that this processor has, best first"},
     {"set_blas_threads", set_blas_threads, METH_O, "threads of numpy's OpenBLAS, where it has one"},
     {"get_blas_threads", get_blas_threads, METH_NOARGS, "threads of numpy's OpenBLAS; 0 where it has none"},
+    {"qr_of_floats", (PyCFunction)(void*)qr_of_floats, METH_FASTCALL,
+        "qr_of_floats(columns, r): the reduced factors by OpenBLAS's LAPACK, Q in place of the columns; False where there is none"},
     {"set_num_threads", set_threads, METH_O, "threads that a parallel loop may use, the caller included"},
     {"get_num_threads", get_threads, METH_NOARGS, "threads that a parallel loop may use"},
     {"workers_alive", workers, METH_NOARGS, "worker threads started so far in this process"},

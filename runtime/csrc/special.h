@@ -186,6 +186,16 @@ FB_INLINE hd h_chebyshev(const double* c, long count, hd t) {
     }
     return v_fma(t, above, splat_hd(c[0]) - second);
 }
+// the sum of c[k] times the k-th power of t, in two chains
+FB_INLINE hd h_powers(const double* c, long count, hd t) {
+    long top = count & ~1l;
+    hd square = t * t, even = splat_hd(count > top ? c[top] : 0.0), odd = {};
+    for (long k = top - 2; k >= 0; k -= 2) {
+        even = v_fma(square, even, splat_hd(c[k]));
+        odd = v_fma(square, odd, splat_hd(c[k + 1]));
+    }
+    return v_fma(t, odd, even);
+}
 // exp(-|x|) I(x), or I(x): one series below 8, one in 8/x from there on
 template <int kind> FB_INLINE hd h_bessel(const Job& job, hd x) {
     constexpr bool odd = kind == BESSEL_I1 || kind == BESSEL_I1E;
@@ -221,16 +231,18 @@ FB_INLINE hd h_ndtri(const Job& job, hd p) {
 }
 
 // the normal distribution function, of floats alone: the tail by the scaled complement (both of whose quotients come of one
-// division), what is left of 1 beyond it
-FB_INLINE hd h_ndtr(const Job& job, hd x) {
+// division), what is left of 1 beyond it. `powers`: the series is one in powers
+template <bool powers> FB_INLINE hd h_ndtr(const Job& job, hd x) {
     hd size = h_abs(x), root = size * 0.70710678118654752440, near = root > 1e30 ? splat_hd(1e30) : root;
     hd up = near + 3.75, low = near + 0.5, inverse = 0.5 / (up * low);
-    hd scaled = h_chebyshev((const double*)job.p[2], job.n[0], (near - 3.75) * (low + low) * inverse) * up * inverse;
-    hd tail = 0.5 * scaled * h_short_exp(-0.5 * size * size);
+    hd t = (near - 3.75) * (low + low) * inverse, series;
+    if constexpr (powers) series = h_powers((const double*)job.p[2], job.n[0], t);
+    else series = h_chebyshev((const double*)job.p[2], job.n[0], t);
+    hd tail = 0.5 * series * up * inverse * h_short_exp(-0.5 * size * size);
     return x > 0.0 ? 1.0 - tail : tail;
 }
 FB_INLINE hd h_log_ndtr(const Job& job, hd x) {
-    hd other = h_ndtr(job, -x), near = h_log(1.0 - other);
+    hd other = h_ndtr<false>(job, -x), near = h_log(1.0 - other);
     near = other < 1e-5 ? -other * (1.0 + other * (0.5 + other * (1.0 / 3))) : near;
     hl low = x < -1.0;
     return h_any(low) ? low ? h_log(0.5 * h_erfcx(job, x * -0.70710678118654752440)) - 0.5 * x * x : near : near;
@@ -241,7 +253,7 @@ template <int kind> FB_INLINE hd special_of(const Job& job, hd x) {
     else if constexpr (kind == DIGAMMA) return h_digamma(x);
     else if constexpr (kind == POLYGAMMA) return job.n[0] == 2 ? h_trigamma(x) : job.f[0] * h_zeta((int)job.n[0], x); // the factor; s
     else if constexpr (kind == ERFCX) return h_erfcx(job, x);
-    else if constexpr (kind == NDTR) return h_ndtr(job, x);
+    else if constexpr (kind == NDTR) return h_ndtr<true>(job, x);
     else if constexpr (kind == LOG_NDTR) return h_log_ndtr(job, x);
     else if constexpr (kind == NDTRI) return h_ndtri(job, x);
     else return h_bessel<kind>(job, x);

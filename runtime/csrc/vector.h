@@ -161,7 +161,11 @@ FB_INLINE v16 narrow16(vi x) { return __builtin_convertvector(x, v16); }
 FB_INLINE v8 narrow8(vi x) { return __builtin_convertvector(narrow16(x), v8); }
 #endif
 #endif
+#if FB_ISA == 256
+FB_INLINE vi narrow(hl a, hl b) { return __builtin_shufflevector((vi)a, (vi)b, FB_EVEN); }
+#else
 FB_INLINE vi narrow(hl a, hl b) { return both(narrow4(a), narrow4(b)); }
+#endif
 FB_INLINE hl widen_first(vi x) { return wide_l(first(x)); }
 FB_INLINE hl widen_second(vi x) { return wide_l(second(x)); }
 

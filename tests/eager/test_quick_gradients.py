@@ -366,6 +366,29 @@ def test_orthogonal_factors():
     np.testing.assert_array_equal(fb.linalg.qr(odd)[1].numpy(), fb.linalg.qr.__wrapped__(odd)[1].numpy())
 
 
+def test_orthogonal_factors_of_large_matrices():
+    """Floats go to LAPACK's own functions of floats, beyond 32 rows and columns: the signs are those of the factors in doubles."""
+    for shape in ((33, 33), (65, 65), (130, 70), (70, 130), (300, 40)):
+        x = values("float32", *shape)
+        for given in (x, values("float32", *shape[::-1], seed=1).t(), values("float32", shape[0], 2 * shape[1])[:, ::2]):
+            before = given.clone()
+            q, r = fb.linalg.qr(given)
+            assert fb.equal(given, before) and not r.tril(-1).any()
+            assert q.shape == (shape[0], min(shape)) and q.is_contiguous() and r.is_contiguous()
+            in_doubles = [part.float() for part in fb.linalg.qr(given.double())]
+            np.testing.assert_allclose(q.numpy(), in_doubles[0].numpy(), atol=2e-4)
+            np.testing.assert_allclose(r.numpy(), in_doubles[1].numpy(), atol=2e-3)
+            np.testing.assert_allclose((q @ r).numpy(), given.numpy(), atol=1e-4)
+            np.testing.assert_allclose((q.mT @ q).numpy(), np.eye(q.shape[1]), atol=5e-6)
+    odd = values("float32", 80, 80)
+    odd[3, 4] = np.nan
+    assert fb.linalg.qr(odd)[1].isnan().any()
+    alike = fb.ones(100, 80)
+    q, r = fb.linalg.qr(alike)
+    np.testing.assert_allclose((q @ r).numpy(), alike.numpy(), atol=1e-5)
+    assert fb.linalg.qr(alike, "complete")[0].shape == (100, 100)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_maxima_of_windows(dtype):
     for shape, sizes in (

@@ -130,6 +130,18 @@ def test_logic_and_where(isa):
     check(p, [data(dtypes.bool, (37,)), data(dtypes.bool, (37,), 1)])
 
 
+@pytest.mark.parametrize("dtype", FLOATS + INTS, ids=lambda d: d.name)
+@pytest.mark.parametrize("n", [1, 7, 8, 17, 37, 100])
+def test_loads_behind_conditions_of_lanes(n, dtype, isa):
+    """All lanes, none, the first, the last and those between; a lane that is not asked for is the other number, not 0."""
+    i, j = Axis("i", 12), Axis("j", n)
+    body, x, out = Body(), buffer("x", dtype, (12, n)), buffer("out", dtype, (12, n), "output")
+    place = body.index(j.var)
+    inside = body.logical_and(body.ge(place, body.index(i.var * 3)), body.lt(place, body.index(i.var * 3 + 30)))
+    value = body.load(x, (i.var, j.var), inside, 1)
+    check(program(body, [LoopKernel("conditional", (i,), (Step((j,), (Store(out, (i.var, j.var), value),)),))], [x], [out]), [data(dtype, (12, n))])
+
+
 @pytest.mark.parametrize("half", [dtypes.bfloat16, dtypes.float16], ids=lambda d: d.name)
 def test_halves_are_rounded_once(half):
     """By the store, where only stores read the rounded value; by the cast as well, where something else does."""
