@@ -139,7 +139,10 @@ def test_loads_behind_conditions_of_lanes(n, dtype, isa):
     place = body.index(j.var)
     inside = body.logical_and(body.ge(place, body.index(i.var * 3)), body.lt(place, body.index(i.var * 3 + 30)))
     value = body.load(x, (i.var, j.var), inside, 1)
-    check(program(body, [LoopKernel("conditional", (i,), (Step((j,), (Store(out, (i.var, j.var), value),)),))], [x], [out]), [data(dtype, (12, n))])
+    check(
+        program(body, [LoopKernel("conditional", (i,), (Step((j,), (Store(out, (i.var, j.var), value),)),))], [x], [out]),
+        [data(dtype, (12, n))],
+    )
 
 
 @pytest.mark.parametrize("half", [dtypes.bfloat16, dtypes.float16], ids=lambda d: d.name)
