@@ -115,7 +115,7 @@ def isolated(case, options):
     if options.programs:
         command += ["--programs", str(options.programs)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout, preexec_fn=unbounded)
     except subprocess.TimeoutExpired:
         return {"kind": case.kind, "failed": f"took more than {options.timeout} s"}
     lines = done.stdout.strip().splitlines()
@@ -141,6 +141,11 @@ def bounded():
     """What a too large sample asks for is a MemoryError, and a smaller one is tried."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, resource.RLIM_INFINITY))
+
+
+def unbounded():
+    """A whole program has the machine's memory: the bound is for samples of records."""
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
 def write(path, done):
