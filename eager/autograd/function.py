@@ -450,7 +450,7 @@ class AttachedNode(Node):
             self.done, self.kept = self.done or 0, True
             raise NothingLeads
         (steps, others), done = self.facts.steps(grads), self.done or 0
-        if steps & done or self.released and (steps or self.facts.reads(grads) != set()):
+        if steps & done or self.released and (steps or not state.grad and self.facts.reads(grads) != set()):
             raise_released()
         if last:
             self.done = done | steps

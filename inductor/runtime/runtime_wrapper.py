@@ -356,11 +356,15 @@ class CallContext:
         return tensors
 
     def reads(self, grads: Sequence) -> set | None:
-        """The numbers of the saved tensors that a backward without some of the gradients needs as they were; None: of all."""
+        """The numbers of the saved tensors that a backward without some of the gradients needs as they were; None: of all. A
+        recorded one (`create_graph`) runs the forward again: it needs the inputs that are nowhere else."""
         training = self.graph.training
         present = frozenset([k for k, g in zip(training.reached, grads) if g is not None])
-        if len(present) == len(grads) or state.grad:
+        if len(present) == len(grads):
             return None
+        if state.grad:
+            gone = {name for name, x in zip(self.graph.names, self.inputs) if isinstance(x, weakref.ref) and x() is None}
+            return {k for k, name in enumerate(training.tensors) if name in gone}
         try:
             saved = training.dispatch_for(present).part.saved if present else ()
         except Unsupported:

@@ -1,7 +1,8 @@
 """Draws functions whose results alias inputs and each other, and callers that look at these results: write into them, ask for
 versions, memory and histories, resize them, go backward through some, call again and look at the first ones.
 
-In: a seed. Out: a `Program` (callers.py). Sizes change from call to call in a third of the programs.
+In: a seed. Out: a `Program` (callers.py). Sizes change from call to call in a third of the programs. In every fifth program what is made
+of `x` and of `y` stays apart, so that results lead to one of them each, and the caller searches for gradients towards one, the other and both.
 """
 
 import re
@@ -53,6 +54,9 @@ FRESH = (
     "({t} * 1).bernoulli_(0.5)",
     "torch.empty_like({t}).copy_({t})",
 )
+# Compiled code keeps what a mask is made of where eager keeps it for another result, and the mask itself: a search that needs the mask
+# alone is refused once that was written.
+UNDECIDED = tuple(text for text in FRESH if not any(word in text for word in ("masked_fill", "clamp", "where", "amax")))
 VIEWS = (
     "{t}.view(-1)",
     "{t}[0]",
@@ -84,6 +88,7 @@ VIEWS = (
     "{t}.ravel()",
     "{t}.view(1, -1)",
 )
+LEADING = ("{t} * {t}", "{t}.sin()", "{t} * 2", "({t} * {t}).t()", "{t}.exp()[1:]", "{t}.sin() * {t}")
 WRITES = (
     "{v}.add_(1)",
     "{v}.mul_(2)",
@@ -98,17 +103,18 @@ WRITES = (
 )
 
 
-def body(d: Draws) -> tuple[list[str], int]:
-    """(lines, how many results)."""
+def body(d: Draws, apart: bool = False) -> tuple[list[str], int]:
+    """(lines, how many results). `apart`: no value is made of two others, and there is one with a gradient of each argument."""
     lines, wide, every = [], ["x", "y"], ["x", "y"]
     for k in range(d.randint(1, 5)):
         kind = d.random()
-        t, o = d.choice(wide), d.choice(wide)
+        t = d.choice(wide)
+        o = t if apart else d.choice(wide)
         made = [line for line in lines if re.match(r"v\d = ", line)]
         if kind < 0.08 and made:  # the same once more
             lines.append(f"v{k}" + d.choice(made)[2:])
         elif kind < 0.4:
-            lines.append(f"v{k} = " + d.choice(FRESH).format(t=t, o=o))
+            lines.append(f"v{k} = " + d.choice(UNDECIDED if apart else FRESH).format(t=t, o=o))
         elif kind < 0.8:
             lines.append(f"v{k} = " + d.choice(VIEWS).format(t=t, o=o))
         else:
@@ -125,12 +131,23 @@ def body(d: Draws) -> tuple[list[str], int]:
             and "reshape" not in lines[-1]
         ):
             wide.append(f"v{k}")
+    if apart:
+        lines += [f"{name} = " + d.choice(LEADING).format(t=t) for name, t in (("vx", "x"), ("vy", "y"))]
+        every += ["vx", "vy"]
     results = [d.choice(every) for _ in range(d.randint(1, 4))]
+    if apart:
+        results += d.sample(["vx", "vy"], 2)
     if d.chance(0.2):
         results.append(
             d.choice((f"{d.choice(every)} * 1", f"{d.choice(wide)}[0]", "x.shape[0]", f"{{'k': {d.choice(every)}}}", "None"))
         )
     return [*lines, f"return {', '.join(results)}" + (",")], len(results)
+
+
+def given_apart(d: Draws) -> list[str]:
+    """Arguments with gradients, each of memory of its own."""
+    lines = ["x = leaf = numbers((n, 4), 1).requires_grad_()", "y = other = numbers((n, 4), 5).requires_grad_()"]
+    return lines + [f"{name} = {name} * 1" for name in "xy" if d.chance(0.6)]
 
 
 def given(d: Draws) -> list[str]:
@@ -196,9 +213,25 @@ ACTS = (
 )
 
 
-def caller(d: Draws, dynamic: bool) -> list[str]:
-    lines, made = [], given(d)
-    acts = [(d.choice(LOOKS), d.choice(ACTS) if d.chance(0.7) else "pass") for _ in range(d.randint(2, 6))]
+SEARCHES = (
+    "{t}.float().sum().backward()",
+    "{t}.float().sum().backward(retain_graph=True)",
+    "sum(t.float().sum() for t in ts if t.requires_grad).backward(retain_graph=True)",
+    *(
+        f"g = torch.autograd.grad({{t}}.float().sum(), {wanted}, allow_unused=True{how}); log([v is None for v in g], [v for v in g if v is not None])"
+        for wanted in ("leaf", "other", "(leaf, other)")
+        for how in ("", ", retain_graph=True", ", create_graph=True")
+    ),
+)
+# What changes no tensor's history or sizes, which one node for all results cannot tell apart, and is counted by versions: a double backward
+# runs the forward again, from what inputs are then.
+COUNTED_ACTS = tuple(act for act in ACTS if not any(word in act for word in (".data.", ".set_", ".resize_", ".detach_()")))
+
+
+def caller(d: Draws, dynamic: bool, apart: bool = False) -> list[str]:
+    lines, made = [], given_apart(d) if apart else given(d)
+    likely, choices = (0.9, (*SEARCHES, *SEARCHES, *COUNTED_ACTS)) if apart else (0.7, ACTS)
+    acts = [(d.choice(LOOKS), d.choice(choices) if d.chance(likely) else "pass") for _ in range(d.randint(2, 6))]
     if any("set_" in act for _, act in acts):  # the versions of the other memory count from then on
         acts = [("log(ts)" if "_version" in look else look, act) for look, act in acts]
     for call, n in enumerate((2, 4, 6) if dynamic else (2, 2)):
@@ -219,7 +252,7 @@ def caller(d: Draws, dynamic: bool) -> list[str]:
 
 
 def draw(seed: int) -> Program:
-    d = Draws(seed)
-    lines, _ = body(d)
+    d, apart = Draws(seed), seed % 5 == 4
+    lines, _ = body(d, apart)
     source = "def f(x, y):\n" + "\n".join("    " + line for line in lines) + "\n"
-    return Program(source, tuple(caller(d, d.chance(0.33))), d.dtype())
+    return Program(source, tuple(caller(d, d.chance(0.33), apart)), d.dtype())

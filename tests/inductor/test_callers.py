@@ -29,6 +29,13 @@ def test_drawn_programs(kind, part):
         check(kind.draw(SEED + k), (*BACKENDS, "inductor") if k % INDUCTOR == 0 else BACKENDS)
 
 
+@pytest.mark.parametrize("part", range(PARTS))
+def test_drawn_searches(part):
+    """Programs whose results lead to one argument each."""
+    for k in range(part, 2 * COUNT, PARTS):
+        check(resultfuzz.draw(SEED + 5 * k + 4), ("aot_eager",))
+
+
 def test_linear_backwards_are_linear():
     checked = 0
     for seed in range(SEED, SEED + 150):
@@ -445,6 +452,30 @@ def test_a_search_runs_only_what_leads_to_what_it_asks_for(backend):
                 assert [g is None for g in wanted] == [g is None for g in found], (order, wanted, found)
                 for a, b in zip(wanted, found):
                     assert a is None or np.allclose(a, b, rtol=1e-5), (order, wanted, found)
+
+
+def test_double_backwards_of_what_is_left_read_inputs_alone():
+    """`create_graph` runs the forward again: what another result's backward used up, or a caller wrote since, it does not read."""
+    given = (
+        "x = numbers((2, 4), 1).requires_grad_()",
+        "y = numbers((2, 4), 5).requires_grad_()",
+        "a = x * 1; b = y * 1; r = f(a, b)",
+    )
+    search = (
+        "g = torch.autograd.grad(r[1].sum(), (x, y), allow_unused=True, create_graph=True); log([v is None for v in g], g[0])"
+    )
+    source = "def f(x, y):\n    return y.sin() * y, x.sin() * 2"
+    programs(
+        source,
+        *given,
+        "log(torch.autograd.grad(r[0].sum(), y))",
+        search,
+        "log(g[0].grad_fn is None)",
+        "g[0].sum().backward()",
+        "log(x.grad)",
+    )
+    programs(source.replace("x.sin()", "x"), *given, "r[0].sum().backward()", "log(y.grad)", search)
+    programs(source.replace("return", "y = y * 1; return y,"), *given, "r[0].detach().zero_()", search.replace("r[1]", "r[2]"))
 
 
 def test_a_search_for_another_s_gradient_leaves_the_compiled_backward_alone():
