@@ -56,7 +56,9 @@ FRESH = (
 )
 # Compiled code keeps what a mask is made of where eager keeps it for another result, and the mask itself: a search that needs the mask
 # alone is refused once that was written.
-UNDECIDED = tuple(text for text in FRESH if not any(word in text for word in ("masked_fill", "clamp", "where", "amax")))
+UNDECIDED = tuple(
+    text for text in FRESH if not any(word in text for word in ("masked_fill", "clamp", "where", "amax", "nan_to_num"))
+)
 VIEWS = (
     "{t}.view(-1)",
     "{t}[0]",
