@@ -17,7 +17,7 @@ _WIDE = np.dtype(np.float64)
 _STEPS = {"ndtri": (2,)}  # of a method of third order, from an approximation that is off by 0.003
 _FLOAT_STEPS = {"ndtri": (1,)}
 _LEAST = 1e-10  # of its greatest coefficient: what is less makes no difference to a float
-_POWERS = {"ndtr"}  # whose kernel takes coefficients of powers: half the work; the digits that they lose, floats do not show
+_POWERS = {"ndtr"}  # whose kernel takes coefficients of powers: one operation for each instead of two
 _series: dict = {}
 
 

@@ -324,45 +324,38 @@ template <class T, int kind> void gather_elements(const Job& job, long begin, lo
 
 // ---- bags of rows, summed (a mean is divided by how many took part). p: out, table, index, first places of the bags (one more
 //      than bags), weights or null; n: width, row that is left out, mean. A unit is a bag
-template <class T, bool weighted> FB_INLINE void sum_bags(const Job& job, long begin, long end) {
+template <class T> void bag_rows(const Job& job, long begin, long end) {
     FB_TYPES(T);
-    const long width = job.n[0], skip = job.n[1], *index = (const long*)job.p[2], *first = (const long*)job.p[3];
-    const bool mean = job.n[2];
-    T* out = (T*)job.p[0];
-    const T *table = (const T*)job.p[1], *weights = (const T*)job.p[4];
+    long width = job.n[0];
+    const long *index = (const long*)job.p[2], *first = (const long*)job.p[3];
     for (long bag = begin; bag < end; bag++) {
-        const long from = first[bag], to = first[bag + 1];
-        long taken = to - from;
-        if (mean && skip >= 0)
-            for (long k = from; k < to; k++) taken -= index[k] == skip;
+        long taken = first[bag + 1] - first[bag];
+        if (job.n[2] && job.n[1] >= 0)
+            for (long k = first[bag]; k < first[bag + 1]; k++) taken -= index[k] == job.n[1];
         V divisor = Compute<T>::splat(taken ? (S)taken : (S)1);
         auto row = [&](long k, i64 i, auto m) FB_BODY {
-            V x = ld(table + index[k] * width + i, m);
-            if constexpr (weighted) return x * Compute<T>::splat(element(weights + k));
-            else return x;
+            V x = ld((const T*)job.p[1] + index[k] * width + i, m);
+            return job.p[4] ? x * Compute<T>::splat(element((const T*)job.p[4] + k)) : x;
         };
-        auto give = [&](i64 i, V sum, auto m) FB_BODY { st(out + bag * width + i, mean ? sum / divisor : sum, m); };
+        auto give = [&](i64 i, V sum, auto m) FB_BODY { st((T*)job.p[0] + bag * width + i, job.n[2] ? sum / divisor : sum, m); };
         i64 i = 0;
         for (; i + 4 * FB_W <= width; i += 4 * FB_W) { // an index is looked at once for four vectors
-            V a = {}, b = {}, c = {}, d = {};
-            for (long k = from; k < to; k++) {
-                if (index[k] == skip) continue;
-                a = a + row(k, i, Full{}), b = b + row(k, i + FB_W, Full{});
-                c = c + row(k, i + 2 * FB_W, Full{}), d = d + row(k, i + 3 * FB_W, Full{});
+            V sum[4] = {};
+            for (long k = first[bag]; k < first[bag + 1]; k++) {
+                if (index[k] == job.n[1]) continue;
+#pragma GCC unroll 4
+                for (int u = 0; u < 4; u++) sum[u] = sum[u] + row(k, i + u * FB_W, Full{});
             }
-            give(i, a, Full{}), give(i + FB_W, b, Full{}), give(i + 2 * FB_W, c, Full{}), give(i + 3 * FB_W, d, Full{});
+#pragma GCC unroll 4
+            for (int u = 0; u < 4; u++) give(i + u * FB_W, sum[u], Full{});
         }
         each_vector<1>(i, width, [&](i64 i, auto m, int) FB_BODY {
             V sum = {};
-            for (long k = from; k < to; k++)
-                if (index[k] != skip) sum = sum + row(k, i, m);
+            for (long k = first[bag]; k < first[bag + 1]; k++)
+                if (index[k] != job.n[1]) sum = sum + row(k, i, m);
             give(i, sum, m);
         });
     }
-}
-template <class T> void bag_rows(const Job& job, long begin, long end) {
-    if (job.p[4]) sum_bags<T, true>(job, begin, end);
-    else sum_bags<T, false>(job, begin, end);
 }
 
 // ---- which row is the greatest of its bag, element by element: of equals the first, a NaN where it is the first of all, and -1

@@ -7,6 +7,7 @@ import pytest
 import flambeau as fb
 import flambeau.nn.functional as F
 from flambeau.eager.op.op import OPS
+from flambeau.runtime import lapack, native
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 SHAPES = ((6,), (1,), (5, 7), (1, 3), (4, 1), (2, 3, 4))
@@ -368,6 +369,8 @@ def test_orthogonal_factors():
 
 def test_orthogonal_factors_of_large_matrices():
     """Floats go to LAPACK's own functions of floats, beyond 32 rows and columns: the signs are those of the factors in doubles."""
+    if native.get_blas_threads():  # (an OpenBLAS is loaded)
+        assert lapack.qr(values("float32", 40, 33).numpy()) is not None
     for shape in ((33, 33), (65, 65), (130, 70), (70, 130), (300, 40)):
         x = values("float32", *shape)
         for given in (x, values("float32", *shape[::-1], seed=1).t(), values("float32", shape[0], 2 * shape[1])[:, ::2]):
