@@ -1231,6 +1231,17 @@ def searches_run_all():
 
 
 @fault(
+    "code",
+    "the stages of a long map read what the first vector of a block kept",
+    "tests/inductor/test_loop_fission.py::test_stages_give_the_bits_of_one_loop[of_two-float32]",
+    "tests/inductor/test_loop_fission.py::test_rows_strides_and_symbolic_sizes",
+    "tests/inductor/test_graphfuzz.py::test_drawn_programs_in_generated_code[0]",
+)
+def stages_read_first_vector():
+    rewrite("inductor.cpp.loop_codegen:StepWriter.read_kept", " + {at}, Full", ", Full")
+
+
+@fault(
     "graph",
     "equal results of which eager saves one become one, which the caller may write",
     "tests/inductor/test_partition.py::test_one_of_two_equal_results_may_be_written[loops-before]",

@@ -222,9 +222,18 @@ def _warn_of_few(x, dims, correction, name):
         )
 
 
+def _real_spread(record, x, correction, dims, keepdim):
+    if x.dtype not in (dtypes.float32, dtypes.bfloat16) or r.extent(x.shape, dims) > correction:
+        return record(x, correction, dims, keepdim)
+    spread = r.exhausted_var(x, correction, dims, keepdim)
+    if record is r.var_mean:
+        return spread, r.mean(x, dims, keepdim)
+    return spread if record is r.var else sqrt(spread)
+
+
 def _complex_spread(record, x, correction, dims, keepdim):
     """Of complex numbers: the variances of both parts together, a real number."""
-    total = a.add(*[r.var(part(x), correction, dims, keepdim) for part in (real, imag)])
+    total = a.add(*[_real_spread(r.var, part(x), correction, dims, keepdim) for part in (real, imag)])
     if record is r.var_mean:
         return total, r.mean(x, dims, keepdim)
     return total if record is r.var else sqrt(total)
@@ -245,7 +254,7 @@ def _spread(record, floating_name):
         _warn_of_few(input, dims, correction, name)
         if input.dtype.is_complex:
             return give(_complex_spread(record, input, correction, dims, keepdim), out)
-        return give(record(input, correction, dims, keepdim), out)
+        return give(_real_spread(record, input, correction, dims, keepdim), out)
 
     name = function.__name__ = function.__qualname__ = floating_name.partition(" ")[0]
     return function
@@ -264,7 +273,7 @@ def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     _warn_of_few(input, dims, correction, "std_mean")
     if input.dtype.is_complex:
         return _complex_spread(r.std, input, correction, dims, keepdim), r.mean(input, dims, keepdim)
-    return r.std(input, correction, dims, keepdim), r.mean(input, dims, keepdim)
+    return _real_spread(r.std, input, correction, dims, keepdim), r.mean(input, dims, keepdim)
 
 
 @public.small(r.norm)

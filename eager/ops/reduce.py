@@ -6,6 +6,7 @@ Gradients expand the result's gradient back over the reduced dims. Sums of integ
 import numpy as np
 
 from ...runtime import reductions
+from .. import dtypes
 from ..op.gradient import Meta
 from ..op.op import composite, Out, reduction, scalar, static
 from ..op.promote import ordered
@@ -383,6 +384,21 @@ def _(g, x, correction, dim, keepdim):
 
 
 var.samples(_floating_samples)
+
+
+@composite
+def exhausted_var(x, correction: static, dim: static, keepdim=False):
+    """The variance with no degree of freedom left, of float32 and bfloat16: infinite where elements differ, by however
+    little. Only doubles hold the squares of the least differences: 0 / 0 would be NaN."""
+    return back(var(cast(x, dtypes.float64), correction, dim, keepdim), x)
+
+
+@exhausted_var.grad("x")
+def _(g, x, correction, dim, keepdim):
+    return _var_grad(g, x, correction, dim, keepdim)
+
+
+exhausted_var.samples(lambda make: [(make(3, 4), 4, (1,), False), (make(2, 3, 4), 9, (0, 2), True)])
 
 
 @reduction(

@@ -18,6 +18,7 @@ from ...runtime.dataclass import data
 from ..loops.body import Buffer, Value
 from ..loops.ir import Axis, Step, Store
 from .prims import COSTS, TYPES, Type, apply, convert, splat, type_of
+from .loop_fission import Stage, stages_of
 from .reductions import Reducer, reducer_of
 from .cpp_text import Lines, cpp, factor
 from .prefetch import FEW_ROWS, Prefetch, exceeds_caches
@@ -27,6 +28,7 @@ EXACT = 2**50  # numbers below are divided exactly in lanes of doubles
 COPIED = 512  # elements of a row from which the C library copies it
 TOGETHER_COST = 16  # of one point, up to which a block of columns takes several rows at a time
 CHEAP_MAP = 8  # cost of an element of a map up to which four vectors are taken a step
+STAGED = 32  # elements of a row from which a map of several long functions is made in stages
 GROUPED, GROUPED_COST = 64, 24  # elements of a row, at most so dear, from which bytes of four registers are stored together
 
 
@@ -162,10 +164,14 @@ class StepWriter:
             return self.write_copies(out, values, stores[0])
         together = self.together(values, reducers, stores)
         self.groups = self.grouped(values, reducers, stores)
+        stages = self.staged(values, reducers, stores)
         loops = self.axes[:-2] if together else self.axes[:-1]
         for k, axis in enumerate(loops):
             out.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent, self.bounds)}; {axis.name}++)")
             self.write_values(out, values, k + 1)
+        if stages:
+            self.write_stages(out, stages, stores)
+            return self.close(out, loops)
         for group in self.groups.values():
             out(f"vi {group}[4];")
         out.open(f"{self.row_loop() if together else self.vector_loop(self.axes[-1].name)} FB_BODY")
@@ -175,8 +181,56 @@ class StepWriter:
         if self.until:
             out("return false;")
         out.close(");")
+        self.close(out, loops)
+
+    def close(self, out: Lines, loops: tuple[Axis, ...]) -> None:
         for _ in loops:
             out.close()
+
+    # -- maps in stages
+
+    def staged(self, values: list[Value], reducers: list[Reducer], stores: tuple[Store, ...]) -> list[Stage]:
+        """The loops that a map of several long functions, one of the other, is computed in."""
+        extent = self.axes[-1].extent
+        if self.columns or self.squares is not None or self.ahead or reducers or self.step.looks or self.until or self.groups:
+            return []
+        if type(extent) is int and extent < STAGED:
+            return []
+        indices = [v for s in stores for v in s.value.body.indirect_args(s.index)]
+        return [] if indices else stages_of(values, [s.value for s in stores], lambda v: self.level(v) == self.inner)
+
+    def write_stages(self, out: Lines, stages: list[Stage], stores: tuple[Store, ...]) -> None:
+        """Loops over a block, one after the other; what one keeps for another stands in an array of the block's size."""
+        name = self.axes[-1].name
+        texts, start, end = dict(self.texts), self.kernel.value_name("block_start"), self.kernel.value_name("block_end")
+        out.open(f"for (i64 {start} = {self.first}; {start} < {self.last}; {start} += STAGE)")
+        out(f"const i64 {end} = fb_min({start} + STAGE, i64({self.last}));")
+        at = f"({name} - {start})"
+        rooms: dict[int, str] = {}
+        for stage in stages:
+            for value in stage.keeps:
+                rooms[value.id] = self.kernel.value_name("kept")
+                out(f"alignas(64) float {rooms[value.id]}[STAGE];")
+            self.texts = dict(texts)
+            out.open(f"each_vector<1>({start}, {end}, [&](i64 {name}, auto lanes, int slot) FB_BODY")
+            for value in stage.values:
+                for a in value.args:
+                    self.read_kept(out, a, rooms, at)
+                self.write_values(out, [value], self.inner)
+            for value in stage.keeps:
+                out(f"st({rooms[value.id]} + {at}, {self.texts[value.id]}, Full{{}});")
+            if stage is stages[-1]:
+                for store in stores:
+                    self.read_kept(out, store.value, rooms, at)
+                    self.write_store(out, store)
+            out.close(");")
+        out.close()
+
+    def read_kept(self, out: Lines, value: Value, rooms: dict[int, str], at: str) -> None:
+        """Make the register of a value that an earlier stage kept."""
+        if value.id in rooms and value.id not in self.texts:
+            self.texts[value.id] = self.kernel.value_name(value.op)
+            out(f"const vf {self.texts[value.id]} = ld({rooms[value.id]} + {at}, Full{{}});")
 
     def together(self, values: list[Value], reducers: list[Reducer], stores: tuple[Store, ...]) -> bool:
         """Whether a block of columns takes several rows at a time: cheap sums with nothing to compute once a row."""

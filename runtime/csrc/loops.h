@@ -33,6 +33,7 @@ template <int U, class Body> FB_INLINE void each_vector(i64 begin, i64 end, Body
     for (; i + FB_W <= end; i += FB_W) body(i, Full{}, 0);
     if (i < end) body(i, Tail{(int)(end - i)}, 0);
 }
+constexpr i64 STAGE = 16 * FB_W; // elements that the stages of a long map hand on through the first-level cache
 // four registers at a time where there are so many: their numbers, for what is stored together
 template <class Body> FB_INLINE void each_four(i64 begin, i64 end, Body body) {
     i64 i = begin;

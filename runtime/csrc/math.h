@@ -224,10 +224,10 @@ FB_INLINE vf log_tail(vf f) {
         -0.250008106f, 0.333333164f);
     return v_fma(q * f, f * f, splat_f(-0.5f) * f * f);
 }
+// what is no positive finite number: chosen beside the polynomial, not behind it
 FB_INLINE vf log_special(vf x, vf r) {
-    r = v_where(x == splat_f(0.f), splat_f(-__builtin_inff()), r);
-    r = v_where(x < splat_f(0.f), splat_f(__builtin_nanf("")), r);
-    return v_where((x == splat_f(__builtin_inff())) | (x != x), x, r);
+    vf edge = v_where(x == splat_f(0.f), splat_f(-__builtin_inff()), v_where(x < splat_f(0.f), splat_f(__builtin_nanf("")), x));
+    return v_where((x > splat_f(0.f)) & (x < splat_f(__builtin_inff())), r, edge);
 }
 FB_INLINE vf joined_log(vf e, vf f) {
     return v_fma(e, splat_f(0.693359375f), f + v_fma(e, splat_f(-2.12194440e-4f), log_tail(f)));
@@ -250,12 +250,12 @@ FB_INLINE vf v_log2(vf x) {
     vf r = v_fma(tail, log2e_low, f * log2e_low);
     return log_special(x, ((r + tail) + f) + e);
 }
-// log(u) with u = 1 + x rounded, mended by the part of x that rounding lost
+// log(u) with u = 1 + x rounded, mended by the part of x that rounding lost; u is no denormal number
 FB_INLINE vf v_log1p(vf x) {
-    vf u = splat_f(1.f) + x, lost = u - splat_f(1.f), c = (x - lost) / u;
-    vf r = v_log(u) + c;
-    r = v_where(v_abs(x) < splat_f(1e-5f), v_fma(x * splat_f(-0.5f), x, x), r);
-    return v_where((x == splat_f(__builtin_inff())) | (u == splat_f(0.f)), v_log(u), r);
+    vf f, u = splat_f(1.f) + x, c = (x - (u - splat_f(1.f))) / u; // NaN where u is 0 or infinite
+    vi exponent = split_normal(as_i(u), f);
+    vf r = joined_log(__builtin_convertvector(exponent, vf), f) + v_where(c == c, c, splat_f(0.f));
+    return v_where(v_abs(x) < splat_f(1e-5f), v_fma(x * splat_f(-0.5f), x, x), log_special(u, r));
 }
 #endif
 

@@ -347,6 +347,36 @@ def test_too_few_for_a_deviation():
         flambeau.ones(1).var(correction=0)
 
 
+@pytest.mark.parametrize("compiled", (False, True))
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float64", "complex64"))
+def test_no_degree_of_freedom_left(dtype, compiled):
+    """Elements that differ, though floats do not hold the square of their difference, vary without bound; equal ones are NaN."""
+
+    def spreads(x, correction):
+        return [
+            flambeau.var(x, 1, correction=correction),
+            flambeau.std(x, 1, correction=correction),
+            flambeau.var_mean(x, 1, correction=correction)[0],
+            flambeau.std_mean(x, 1, correction=correction)[0],
+        ]
+
+    call = flambeau.compile(spreads, fullgraph=True) if compiled else spreads
+    x = flambeau.tensor([[1e-30, 0.0], [3.0, 3.0], [1.0, 2.0]], dtype=getattr(flambeau, dtype))
+    x = (x * (1 + 1j) if dtype == "complex64" else x).requires_grad_()
+    for correction in (2, 5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = call(x, correction)
+        for r in found:
+            assert r.isnan().tolist() == [False, True, False] and r.isinf().tolist() == [True, False, True], r
+            assert r.dtype is (flambeau.float32 if dtype == "complex64" else x.dtype)
+        found[0][2].backward()
+        if dtype != "complex64":
+            expected = [-inf, inf] if correction == 2 else [1 / 3, -1 / 3]  # 2 / (2 - 5) of the distance from the mean, 0.5
+            assert x.grad[2].tolist() == flambeau.tensor(expected, dtype=x.dtype).tolist()
+        x.grad = None
+
+
 def test_order_statistics_lie_in_rows():
     x = flambeau.rand(2, 9, 3, 4)
     for found in (x.median(1), x.kthvalue(2, 1), x.median(1, keepdim=True)):

@@ -64,6 +64,8 @@ STEPS = {
 }
 FUSED = {"map", "reduction", "view", "product", "row", "joined", "cast"}
 KINDS, WEIGHTS = list(STEPS), list(STEPS.values())
+# (no slope is above 1: what rounding takes does not grow)
+LONG = ("op_sin({})", "op_cos({})", "op_tanh({})", "op_erf({})", "op_exp(op_neg(op_abs({})))", "op_log1p(op_abs({}))")
 MAPS_LIKED = ("add", "mul", "sub", "maximum", "where", "relu", "tanh", "neg", "sigmoid", "exp", "abs", "div", "lt", "gt")
 
 
@@ -100,7 +102,7 @@ class Drawer:
         if self.dynamic and r.random() < 0.9 and not any(unchecked(line.text) for line in self.lines):
             kept = {n for i in self.inputs for n in i.sizes if n > 1}
             other = tuple((n, r.choice([m for m in (2, 3, 4, 6, 11, 18) if m != n])) for n in sorted(kept))
-        outputs = self.outputs()
+        outputs = self.outputs() + self.chain(random.Random(f"chain {self.seed}"))
         read = frozenset(outputs).union(*[line.reads for line in self.lines])
         inputs = tuple(i for i in self.inputs if i.name in read)
         return Program(inputs, tuple(self.lines), tuple(outputs), self.dynamic, other, str(self.seed))
@@ -111,6 +113,22 @@ class Drawer:
         made = [n for n in self.order if n.startswith("v")]
         last = [n for n in made if n not in read][-4:] or made[-1:] or self.order[:1]
         return last + [r.choice(made if made and r.random() < 0.8 else self.order) for _ in range(r.choice((0, 0, 1, 1, 2)))]
+
+    def chain(self, r):
+        """Long functions of one another, of every eighth program: [its name], or []. Its numbers are its own: no other line
+        depends on them."""
+        found = [n for n in self.order if self.values[n].dtype.is_floating_point and self.values[n].numel() >= 32]
+        if not found or r.random() > 0.125:
+            return []
+        text = start = r.choice(found)
+        for _ in range(r.choice((2, 3, 4, 5))):
+            text = r.choice(LONG).format(text)
+            text = f"op_{r.choice(('add', 'mul'))}({text}, {start})" if r.random() < 0.2 else text
+        value = self.evaluate(text)
+        if value is None or not largest(value) <= LARGE:
+            return []
+        self.add(text, value)
+        return [self.order[-1]]
 
     def some_sizes(self):
         r = self.random
