@@ -367,6 +367,11 @@ class SparseTensor(SparseBase):
     def is_coalesced(self):
         return self._coalesced
 
+    def _coalesced_(self, coalesced):
+        """Says that places are in order, each of them once, or that they need not be; nothing is looked at."""
+        self._coalesced = bool(coalesced)
+        return self
+
     def indices(self):
         self._settled("indices")
         return self._places
@@ -561,6 +566,11 @@ def _product(sparse, dense):
 # What functions of the library do with sparse operands. Operators of Tensor would ask again: the sparse operand's are called.
 
 
+def _linear(input, weight, bias=None):
+    product = _matmul(input, weight.t())
+    return product if bias is None else product + bias
+
+
 def _matmul(mat1, mat2):
     return mat1.__matmul__(mat2) if isinstance(mat1, SparseBase) else mat2.__rmatmul__(mat1)
 
@@ -587,6 +597,7 @@ def _div(input, other):
 
 
 FUNCTIONS = {
+    "linear": _linear,
     **dict.fromkeys(("mm", "matmul", "bmm", "mv", "dsmm", "hspmm", "spmm", "smm", "__matmul__"), _matmul),
     **dict.fromkeys(("addmm", "sspaddmm"), _addmm),
     **dict.fromkeys(("add", "__add__", "__radd__"), _add),

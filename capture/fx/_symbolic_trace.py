@@ -15,11 +15,13 @@ import inspect
 import math
 import sys
 import types
+from types import FunctionType as FunctionType
 from itertools import chain
 from typing import Any
 from collections.abc import Callable, Iterator
 
 from ...eager.compat import pytree
+from ...eager.compat.jit import ScriptObject as ScriptObject
 from ...eager.nn.modules.container import Sequential
 from ...eager.nn.modules.module import Module
 from ...eager.nn.parameter import Parameter
@@ -29,7 +31,7 @@ from ._compatibility import compatibility as compatibility
 from .graph import Graph
 from .graph_module import GraphModule
 from .node import Node, base_types, map_aggregate
-from .proxy import Attribute, Proxy, Scope, TracerBase, assert_fn, patched
+from .proxy import Attribute, Proxy, Scope, TracerBase, assert_fn
 
 NN = Module.__module__.partition(".modules")[0]
 _wrapped: dict[tuple[int, str], dict] = {}  # (id of globals, name) -> the globals
@@ -121,6 +123,8 @@ class Tracer(TracerBase):
         self.root: Module = Module()
         self.submodule_paths: dict[Module, str] | None = None
         self.scope = Scope("", None)
+        self.tensor_attrs: dict[Tensor, str] = {}
+        self.root_module_name = ""
 
     # -- what may be overridden
 
@@ -183,11 +187,9 @@ class Tracer(TracerBase):
 
     def _place_of(self, tensor: Tensor) -> str:
         """The path of a tensor below the root; one that is not there is put there."""
-        name = self.tensor_attrs.get(id(tensor))
+        name = self.tensor_attrs.get(tensor)
         if name is None:
-            name = self.get_fresh_qualname("_tensor_constant")
-            self.tensor_attrs[id(tensor)] = name
-            self._constants.append(tensor)
+            name = self.tensor_attrs[tensor] = self.get_fresh_qualname("_tensor_constant")
             setattr(self.root, name, tensor)
         return name
 
@@ -269,8 +271,7 @@ class Tracer(TracerBase):
         self.submodule_paths = {mod: name for name, mod in self.root.named_modules()} if is_module else {}
         self.root_module_name = root._get_name() if is_module else ""
         self.graph = Graph(tracer_cls=type(self) if type(self) is not Tracer else None)
-        self._constants: list[Tensor] = []
-        self.tensor_attrs = {id(t): name for name, t in _tensors_of(self.root)}
+        self.tensor_attrs = {t: name for name, t in _tensors_of(self.root)}
         self._module_stack = collections.OrderedDict()
         space = inspect.unwrap(function).__globals__
         function, args = self.create_args_for_root(function, is_module, concrete_args)
@@ -286,45 +287,94 @@ class Tracer(TracerBase):
     @contextlib.contextmanager
     def _asked(self, space: dict) -> Iterator[None]:
         """While open: module calls, their attributes and wrapped functions ask this tracer."""
-        call, read, cache = Module.__call__, Module.__getattr__, {}
+        cache: dict = {}
 
-        @functools.wraps(read)
+        @functools.wraps(_orig_module_getattr)
         def module_getattr(mod: Any, name: str) -> Any:
-            return self.getattr(name, read(mod, name), cache)
+            return self.getattr(name, _orig_module_getattr(mod, name), cache)
 
-        @functools.wraps(call)
+        @functools.wraps(_orig_module_call)
         def module_call(mod: Any, *args: Any, **kwargs: Any) -> Proxy:
-            forward = lambda *args, **kwargs: call(mod, *args, **kwargs)
-            searched = getattr(mod, "forward", None)
-            with patched(self._functions(getattr(searched, "__globals__", {}))):
-                return self.call_module(mod, forward, args, kwargs)
+            forward = lambda *args, **kwargs: _orig_module_call(mod, *args, **kwargs)
+            _autowrap_check(patcher, getattr(getattr(mod, "forward", None), "__globals__", {}), self._autowrap_function_ids)
+            return self.call_module(mod, forward, args, kwargs)
 
-        changes = [(Module, "__call__", module_call), (Module, "__getattr__", module_getattr)]
-        changes += self._functions(space)
-        for module in self._autowrap_search:
-            changes += self._functions(vars(module))
-        for (_, name), where in _wrapped.items():
-            found = where.get(name, getattr(builtins, name, None))
-            if found is not None and not hasattr(found, "__fx_recorded__"):
-                changes.append((where, name, _recorded(found)))
-        changes += [(cls, name, _recorded_method(name, getattr(cls, name))) for cls, name in _wrapped_methods]
-        added = [(where, name) for (_, name), where in _wrapped.items() if name not in where]
-        for where, name in added:
-            where[name] = getattr(builtins, name, None)
-        try:
-            with patched(changes):
-                yield
-        finally:
-            for where, name in added:
-                where.pop(name, None)
+        with _Patcher() as patcher:
+            patcher.patch_method(Module, "__call__", module_call, deduplicate=False)
+            patcher.patch_method(Module, "__getattr__", module_getattr, deduplicate=False)
+            _patch_wrapped_functions(patcher)
+            for searched in (space, *map(vars, self._autowrap_search)):
+                _autowrap_check(patcher, searched, self._autowrap_function_ids)
+            yield
 
-    def _functions(self, space: dict) -> list[tuple]:
-        """Names of a scope that hold functions which are to be nodes."""
-        return [
-            (space, name, _recorded(value))
-            for name, value in list(space.items())
-            if not name.startswith("_") and callable(value) and id(value) in self._autowrap_function_ids
-        ]
+
+# -- what is exchanged while a trace runs (private names of PyTorch's, which tracers of packages call)
+
+_orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__
+_ABSENT: Any = object()
+
+
+class _Patcher:
+    """`with _Patcher() as patcher:` what it exchanges is as it was when the block ends."""
+
+    def __init__(self) -> None:
+        self._undo: list[tuple] = []
+        self._seen: set[int] = set()
+
+    def patch(self, frame_dict: dict, name: str, new_fn: Any, deduplicate: bool = True) -> None:
+        """A name of a scope; with `deduplicate`, only if this patcher has not exchanged it yet."""
+        self._exchange(frame_dict, name, new_fn, frame_dict.get(name, _ABSENT), deduplicate)
+
+    def patch_method(self, cls: type, name: str, new_fn: Any, deduplicate: bool = True) -> None:
+        """The same of a method."""
+        self._exchange(cls, name, new_fn, vars(cls).get(name, _ABSENT), deduplicate)
+
+    def visit_once(self, thing: Any) -> bool:
+        """Whether it was not asked about this thing before."""
+        fresh = id(thing) not in self._seen
+        self._seen.add(id(thing))
+        return fresh
+
+    def _exchange(self, place: Any, name: str, new: Any, old: Any, deduplicate: bool) -> None:
+        if deduplicate and any(held is place and known == name for held, known, _ in self._undo):
+            return
+        self._undo.append((place, name, old))
+        _put(place, name, new)
+
+    def __enter__(self) -> _Patcher:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        while self._undo:
+            _put(*self._undo.pop())
+        self._seen.clear()
+
+
+def _put(place: Any, name: str, value: Any) -> None:
+    if isinstance(place, dict):
+        place.pop(name) if value is _ABSENT else place.__setitem__(name, value)
+    elif value is _ABSENT:
+        delattr(place, name)
+    else:
+        setattr(place, name, value)
+
+
+def _patch_wrapped_functions(patcher: _Patcher) -> None:
+    """What was given to `wrap` records its calls."""
+    for (_, name), where in _wrapped.items():
+        found = where.get(name, getattr(builtins, name, None))
+        if found is not None and not hasattr(found, "__fx_recorded__"):
+            patcher.patch(where, name, _recorded(found))
+    for cls, name in _wrapped_methods:
+        patcher.patch_method(cls, name, _recorded_method(name, getattr(cls, name)))
+
+
+def _autowrap_check(patcher: _Patcher, frame_dict: dict, function_ids: set[int]) -> None:
+    """Functions of a scope that are to be nodes record their calls."""
+    if patcher.visit_once(frame_dict):
+        for name, value in list(frame_dict.items()):
+            if not name.startswith("_") and callable(value) and id(value) in function_ids:
+                patcher.patch(frame_dict, name, _recorded(value))
 
 
 _COLLECTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS

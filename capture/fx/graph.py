@@ -110,7 +110,7 @@ class Graph:
     def __init__(self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None):
         self.owning_module, self._tracer_cls, self._tracer_extras = owning_module, tracer_cls, tracer_extras
         self._graph_namespace = _Namespace()
-        self._root = Node(self, "", "output", "", (), {})
+        self._root = Node(self, "", "root", "", (), {})
         self._insert = self._root.prepend
         self._len = 0
         self._codegen = CodeGen()

@@ -141,7 +141,7 @@ class _TransformerTracer(Tracer):
 
     def __init__(self, graph: Graph, root: Module):
         super().__init__()
-        self.graph, self.root, self.tensor_attrs, self._constants = graph, root, {}, []
+        self.graph, self.root = graph, root
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         return True

@@ -129,7 +129,7 @@ class Node:
     target: Any  # a function for call_function, else a name
 
     def __init__(self, graph: Any, name: str, op: str, target: Any, args: tuple, kwargs: dict, return_type: Any = None):
-        if op not in OPERATIONS:
+        if op not in OPERATIONS and op != "root":  # (of the list's head)
             raise AssertionError(f"op {op!r} is none of {', '.join(OPERATIONS)}")
         if op == "call_function" and not callable(target):
             raise ValueError(

@@ -7,7 +7,6 @@ each in the tracer's graph. What needs the value itself (a condition, a loop, le
 from __future__ import annotations
 
 import collections
-import contextlib
 import copy
 import dataclasses
 import dis
@@ -267,18 +266,3 @@ def _define(name: str) -> None:
 
 for _name in magic_methods:
     _define(_name)
-
-
-@contextlib.contextmanager
-def patched(changes: list[tuple]) -> Iterator[None]:
-    """Inside: each (dict or object, name, value) is set; afterwards all are as they were."""
-    undo: list = []
-    try:
-        for place, name, value in changes:
-            table = isinstance(place, dict)
-            undo.append((place, name, place[name] if table else vars(place)[name]))
-            place.__setitem__(name, value) if table else setattr(place, name, value)
-        yield
-    finally:
-        for place, name, value in reversed(undo):
-            place.__setitem__(name, value) if isinstance(place, dict) else setattr(place, name, value)

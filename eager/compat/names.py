@@ -12,6 +12,7 @@ from . import accelerators, missing
 from ..cuda import OutOfMemoryError as OutOfMemoryError
 from .jit import ScriptFunction as ScriptFunction
 from .jit import ScriptModule as ScriptModule
+from .jit import ScriptObject as ScriptObject
 from .futures import Future as Future
 
 PyTorchFileReader = missing.kind("torch.PyTorchFileReader", "use torch.load, or zipfile for the raw records")

@@ -7,6 +7,8 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..sizes import Size
+
 PyTree, Context = Any, Any  # names for annotations
 NodeDef = namedtuple("NodeDef", "type flatten_fn unflatten_fn flatten_with_keys_fn")
 SUPPORTED_NODES = {}
@@ -164,6 +166,7 @@ def _known(cls, flatten, unflatten, key):
 _dict_flatten_with_keys = _keys(_dict_flatten, MappingKey)
 _known(list, _list_flatten, lambda c, _: list(c), SequenceKey)
 _known(tuple, _list_flatten, lambda c, _: tuple(c), SequenceKey)
+_known(Size, _list_flatten, lambda c, _: Size(c), SequenceKey)
 _known(dict, _dict_flatten, _dict_unflatten, MappingKey)
 _known(OrderedDict, _dict_flatten, lambda c, keys: OrderedDict(zip(keys, c)), MappingKey)
 _known(defaultdict, _defaultdict_flatten, lambda c, about: defaultdict(about[0], zip(about[1], c)), MappingKey)

@@ -22,6 +22,7 @@ from .gamma import Chi2, Gamma
 from .generalized_pareto import GeneralizedPareto
 from .inverse_gamma import InverseGamma
 from .kl import kl_divergence, register_kl
+from . import kl_moments  # noqa: F401  (more pairs)
 from .lkj_cholesky import LKJCholesky
 from .logistic_normal import LogisticNormal
 from .lowrank_multivariate_normal import LowRankMultivariateNormal

@@ -5,7 +5,7 @@ from ..autograd import no_grad
 from ..sizes import Size
 from ..tensor import Tensor
 from . import constraints
-from .distribution import Distribution, ExponentialFamily
+from .distribution import Distribution, ExponentialFamily, own_names
 from .utils import broadcast_all, lazy_property, log_softplus, logits_to_probs, probs_to_logits
 
 
@@ -25,8 +25,8 @@ class ProbsOrLogits(Distribution):
     def _param(self):
         return self.__dict__["probs" if "probs" in self.__dict__ and self.__dict__.get("_by_probs", True) else "logits"]
 
-    def _parameters(self):
-        return tuple(self.arg_constraints)
+    def _fl_parameters(self):
+        return own_names(self)
 
     def expand(self, batch_shape, _instance=None):
         new = super().expand(batch_shape, _instance)

@@ -6,7 +6,7 @@ from .. import api
 from ..autograd import no_grad
 from ..sizes import Size
 from . import constraints
-from .distribution import Distribution
+from .distribution import Distribution, own_names
 from .utils import lazy_property, logits_to_probs, probs_to_logits
 
 
@@ -34,8 +34,8 @@ class Categorical(Distribution):
         new._num_events = self._num_events
         return new
 
-    def _parameters(self):
-        return tuple(self.arg_constraints)
+    def _fl_parameters(self):
+        return own_names(self)
 
     @lazy_property
     def logits(self):
@@ -96,7 +96,7 @@ class OverCategories(Distribution):
         new._categorical = self._categorical.expand(batch_shape)
         return new
 
-    def _parameters(self):
+    def _fl_parameters(self):
         return ()
 
     probs = property(lambda self: self._categorical.probs)

@@ -71,7 +71,7 @@ class Beta(ExponentialFamily):
         new._dirichlet = self._dirichlet.expand(batch_shape)
         return new
 
-    def _parameters(self):
+    def _fl_parameters(self):
         return ()
 
     concentration1 = property(lambda self: self._dirichlet.concentration[..., 0])

@@ -63,7 +63,7 @@ class Distribution:
         """The same distribution over a larger batch: parameters are expanded."""
         batch_shape = Size(batch_shape)
         new = self._get_checked_instance(of_library(type(self)), _instance)
-        for name in self._parameters():
+        for name in self._fl_parameters():
             value = self.__dict__.get(name)
             if isinstance(value, Tensor):
                 event = value.shape[len(self._batch_shape) :]
@@ -79,8 +79,8 @@ class Distribution:
         new._validate_args = self._validate_args
         return new
 
-    def _parameters(self):
-        return tuple(self.arg_constraints) + ("_param",)
+    def _fl_parameters(self):
+        return own_names(self) + ("_param",)
 
     def _get_checked_instance(self, cls, _instance=None) -> Any:
         """What `expand` of `cls` fills. A subclass that is made of other arguments has an `expand` of its own."""
@@ -179,3 +179,9 @@ def of_library(cls: type) -> type:
     """The nearest base that is one of this package's."""
     package = __name__.rpartition(".")[0]
     return next(base for base in cls.__mro__ if real_module(base).startswith(package))
+
+
+def own_names(d: Distribution) -> tuple:
+    """The parameters of the library's class: a subclass tells what it is made of, which may be others."""
+    found = getattr(of_library(type(d)), "arg_constraints", None)
+    return tuple(found if isinstance(found, dict) else d.arg_constraints)

@@ -64,7 +64,7 @@ class Chi2(Gamma):
     def __init__(self, df, validate_args=None):
         super().__init__(0.5 * df, 0.5 if not hasattr(df, "dtype") else api.full_like(0.5 * df, 0.5), validate_args)
 
-    def _parameters(self):
+    def _fl_parameters(self):
         return ("concentration", "rate")
 
     df = property(lambda self: self.concentration * 2)

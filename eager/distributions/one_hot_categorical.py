@@ -31,7 +31,7 @@ class OneHotCategorical(Distribution):
     param_shape = property(lambda self: self._categorical.param_shape)
     mode = property(lambda self: self._fl_one_hot(self.probs.argmax(-1)))
 
-    def _parameters(self):
+    def _fl_parameters(self):
         return ()
 
     def _fl_one_hot(self, index):

@@ -42,7 +42,8 @@ class Transform:
     def __init__(self, cache_size=0):
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
-        self._cache_size, self._cached, self._opposite = cache_size, (None, None), None
+        self._cache_size, self._cached_x_y, self._opposite = cache_size, (None, None), None
+        super().__init__()  # (a transform may be a module, too)
 
     @property
     def event_dim(self):
@@ -74,19 +75,19 @@ class Transform:
     __hash__ = object.__hash__
 
     def __call__(self, x) -> Any:
-        if self._cache_size and x is self._cached[0]:
-            return self._cached[1]
+        if self._cache_size and x is self._cached_x_y[0]:
+            return self._cached_x_y[1]
         y = self._call(x)
         if self._cache_size:
-            self._cached = x, y
+            self._cached_x_y = x, y
         return y
 
     def _inv_call(self, y):
-        if self._cache_size and y is self._cached[1]:
-            return self._cached[0]
+        if self._cache_size and y is self._cached_x_y[1]:
+            return self._cached_x_y[0]
         x = self._inverse(y)
         if self._cache_size:
-            self._cached = x, y
+            self._cached_x_y = x, y
         return x
 
     def _call(self, x):

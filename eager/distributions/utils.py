@@ -4,6 +4,7 @@ from typing import Any
 
 from .. import api
 from ..autograd import enable_grad
+from ..ops.activations import log_sigmoid
 from ..tensor import Tensor
 
 
@@ -38,8 +39,8 @@ def probs_to_logits(probs, is_binary=False):
 
 
 def log_softplus(x):
-    """log(1 + exp(x)) without overflow."""
-    return x.clamp(min=0) + api.log1p(api.exp(-x.abs()))
+    """log(1 + exp(x)) without overflow, whose slope at 0 is one half."""
+    return -log_sigmoid(-x)
 
 
 def sum_rightmost(value, dim):

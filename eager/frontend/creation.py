@@ -122,7 +122,8 @@ def from_numpy(ndarray):
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     _check_array(ndarray)
-    t = _wrap(ndarray, dtypes.from_numpy(ndarray.dtype))
+    # (a matrix, a masked array: its elements alone, whose operators are not to be asked)
+    t = _wrap(ndarray.view(np.ndarray) if type(ndarray) is not np.ndarray else ndarray, dtypes.from_numpy(ndarray.dtype))
     held = t._fl_ensure_storage()
     held.foreign = held.lent = True
     return t

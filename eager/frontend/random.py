@@ -91,7 +91,7 @@ def randn_like(
 @public.small
 @public.function
 def randint(
-    low,
+    low=0,
     high=None,
     size=None,
     *,

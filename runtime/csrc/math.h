@@ -476,12 +476,12 @@ FB_INLINE vf v_atan(vf x) {
 // the angle of the point (x, y); within 2 ulp
 FB_INLINE vf v_atan2(vf y, vf x) {
     vf rise = v_abs(y), run = v_abs(x), zero = splat_f(0.f);
-    vi steep = rise > run;
+    vi steep = rise > run, negative = as_i(x) < 0;
     vf low = v_where(steep, run, rise), high = v_where(steep, rise, run);
     vf t = v_where(low == high, v_where(high == zero, zero, splat_f(1.f)), low / high); // 0 / 0 is 0, inf / inf is 1
-    vf r = atan_to_1(t);
-    r = v_where(steep, quarter_less(r), r);
-    return with_sign(v_where(as_i(x) < 0, half_less(r), r), y);
+    vf r = atan_to_1(t); // past a quarter turn it is added to that, which is exact at -0.0
+    r = v_where(steep, quarter_less(v_where(negative, -r, r)), v_where(negative, half_less(r), r));
+    return with_sign(r, y);
 }
 // x + x z P(z) with z = x^2 up to 1/2; beyond, asin a = pi/2 - 2 asin sqrt((1 - a) / 2), of which this is asin sqrt(..)
 FB_INLINE vf asin_part(vf a, vi& large) {

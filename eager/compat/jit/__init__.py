@@ -64,6 +64,7 @@ class TracerWarning(Warning):
 
 ScriptModule = missing.kind("torch.jit.ScriptModule", _ADVICE)
 ScriptFunction = missing.kind("torch.jit.ScriptFunction", _ADVICE)
+ScriptObject = missing.kind("torch.ScriptObject", _ADVICE)
 RecursiveScriptModule = missing.kind("torch.jit.RecursiveScriptModule", _ADVICE)
 trace = missing.function("torch.jit.trace", _ADVICE)
 trace_module = missing.function("torch.jit.trace_module", _ADVICE)

@@ -17,7 +17,7 @@ from ...frontend.arguments import parse_to
 from ...frontend.creation import empty_like
 from ...tensor import Tensor
 from ...hook_handle import add_hook
-from ..parameter import Buffer, Parameter
+from ..parameter import Buffer, Parameter, is_lazy
 from .hooks import (  # noqa: F401  (the registration functions are public under this path)
     _global_backward_hooks,
     _global_backward_pre_hooks,
@@ -556,9 +556,12 @@ class Module:
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
                 f"checkpoint but received {type(value)}"
             )
-        if param.dim() == 0 and value.dim() == 1 and len(value) == 1:
+        lazy = is_lazy(param)
+        if lazy and is_lazy(value):
+            return None  # neither has elements yet
+        if not lazy and param.dim() == 0 and value.dim() == 1 and len(value) == 1:
             value = value[0]  # old checkpoints store scalars as one element
-        if tuple(value.shape) != tuple(param.shape):
+        if not lazy and tuple(value.shape) != tuple(param.shape):
             return (
                 f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
                 f"the shape in current model is {param.shape}."
