@@ -303,7 +303,8 @@ class Tracer(TracerBase):
             patcher.patch_method(Module, "__call__", module_call, deduplicate=False)
             patcher.patch_method(Module, "__getattr__", module_getattr, deduplicate=False)
             _patch_wrapped_functions(patcher)
-            for searched in (space, *map(vars, self._autowrap_search)):
+            scopes: list[Any] = [space, *map(vars, self._autowrap_search)]
+            for searched in scopes:
                 _autowrap_check(patcher, searched, self._autowrap_function_ids)
             yield
 
