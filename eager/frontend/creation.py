@@ -783,6 +783,8 @@ def type_of(self, dtype=None, non_blocking=False):
         if dtype.rpartition(".")[2] not in _BY_CLASS:
             raise ValueError(f"invalid type: {dtype!r}")
         dtype = _BY_CLASS[dtype.rpartition(".")[2]]
+    elif dtype is Tensor:
+        dtype = dtypes.get_default_dtype()
     elif not isinstance(dtype, (dtypes.dtype, type)):
         raise TypeError("dtype must be a type, str, or dtype object")
     return self if self.dtype is dtype else cast(self, dtype)

@@ -90,6 +90,7 @@ def test_loading_what_has_no_size_yet():
 def test_keywords_and_names():
     assert flambeau.randint(high=3, size=(50,)).unique().tolist() == [0, 1, 2]
     x = flambeau.ones(2)
+    assert flambeau.ones(2, dtype=flambeau.int64).type(flambeau.Tensor).dtype is x.dtype and x.type(flambeau.Tensor) is x
     assert x._cdata == x._cdata and x._cdata != flambeau.ones(2)._cdata
     leaves, spec = pytree.tree_flatten({"a": flambeau.Size((2, 3))})
     assert leaves == [2, 3] and pytree.tree_unflatten(leaves, spec)["a"] == flambeau.Size((2, 3))
