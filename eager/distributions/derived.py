@@ -15,7 +15,7 @@ from .transforms import AffineTransform, ExpTransform, PowerTransform, SigmoidTr
 from .uniform import Uniform
 from .utils import broadcast_all, clamp_probs, open_uniform
 
-_EULER = 0.57721566490153286060
+EULER = 0.57721566490153286060
 
 
 def _log(x):
@@ -51,7 +51,7 @@ class Gumbel(Distribution):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    mean = property(lambda self: self.loc + self.scale * _EULER)
+    mean = property(lambda self: self.loc + self.scale * EULER)
     mode = property(lambda self: self.loc)
     stddev = property(lambda self: math.pi / math.sqrt(6) * self.scale)
     variance = property(lambda self: self.stddev.pow(2))
@@ -73,7 +73,7 @@ class Gumbel(Distribution):
         return self.loc - self.scale * (-value.log()).log()
 
     def entropy(self):
-        return self.scale.log() + (1 + _EULER)
+        return self.scale.log() + (1 + EULER)
 
 
 class Weibull(TransformedDistribution):
@@ -101,7 +101,7 @@ class Weibull(TransformedDistribution):
 
     def entropy(self):
         inverse = self.concentration.reciprocal()
-        return _EULER * (1 - inverse) + api.log(self.scale * inverse) + 1
+        return EULER * (1 - inverse) + api.log(self.scale * inverse) + 1
 
 
 class Pareto(TransformedDistribution):
@@ -175,7 +175,7 @@ class Kumaraswamy(TransformedDistribution):
 
     def entropy(self):
         a, b = self.concentration1, self.concentration0
-        harmonic = api.digamma(b + 1) + _EULER
+        harmonic = api.digamma(b + 1) + EULER
         return (1 - b.reciprocal()) + (1 - a.reciprocal()) * harmonic - a.log() - b.log()
 
 

@@ -8,7 +8,7 @@ from .bernoulli import Bernoulli
 from .categorical import Categorical
 from .continuous_bernoulli import ContinuousBernoulli
 from .counts import Geometric, Poisson
-from .derived import Gumbel, Pareto
+from .derived import EULER, Gumbel
 from .dirichlet import Beta, Dirichlet
 from .gamma import Gamma
 from .lowrank_multivariate_normal import LowRankMultivariateNormal
@@ -152,23 +152,14 @@ def _geometric(p, q):
 
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p, q):
-    euler = 0.57721566490153286060
     ratio, gap = p.scale / q.scale, (q.loc - p.loc) / q.scale
-    return -ratio.log() - gap + ratio * euler + api.exp(gap + api.lgamma(1 + ratio)) - (1 + euler)
+    return -ratio.log() - gap + ratio * EULER + api.exp(gap + api.lgamma(1 + ratio)) - (1 + EULER)
 
 
 @register_kl(Uniform, Uniform)
 def _uniform(p, q):
     outside = (q.low > p.low) | (q.high < p.high)
     return api.where(outside, math.inf, ((q.high - q.low) / (p.high - p.low)).log())
-
-
-@register_kl(Uniform, Normal)
-def _uniform_normal(p, q):
-    width = p.high - p.low
-    t2 = width.pow(2) / 12
-    t3 = ((p.high + p.low - 2 * q.loc) / 2).pow(2)
-    return (math.sqrt(2 * math.pi) * q.scale / width).log() + 0.5 * (t2 + t3) / q.scale.pow(2)
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)
@@ -201,33 +192,6 @@ def _continuous_bernoulli(p, q):
 def _uniform_continuous_bernoulli(p, q):
     outside = (p.high > q.support.upper_bound) | (p.low < q.support.lower_bound)
     return api.where(outside, math.inf, _continuous_bernoulli(p, q))
-
-
-@register_kl(ContinuousBernoulli, Exponential)
-def _continuous_bernoulli_exponential(p, q):
-    return q.rate * p.mean - q.rate.log() - p.entropy()
-
-
-@register_kl(ContinuousBernoulli, Normal)
-def _continuous_bernoulli_normal(p, q):
-    square = p.variance + (p.mean - q.loc).square()
-    return 0.5 * (math.log(2 * math.pi) + square / q.scale.square()) + q.scale.log() - p.entropy()
-
-
-@register_kl(ContinuousBernoulli, Uniform)
-def _continuous_bernoulli_uniform(p, q):
-    outside = (q.low > p.support.lower_bound) | (q.high < p.support.upper_bound)
-    return api.where(outside, math.inf, (q.high - q.low).log() - p.entropy())
-
-
-def _infinite(p, q):
-    """p is where q is not."""
-    return api.full(api.broadcast_shapes(p.batch_shape, q.batch_shape), math.inf, dtype=p.mean.dtype)
-
-
-register_kl(ContinuousBernoulli, Pareto)(_infinite)
-for _kind in (Exponential, Gamma, Gumbel, Laplace, Normal, Pareto):
-    register_kl(_kind, ContinuousBernoulli)(_infinite)
 
 
 @register_kl(Independent, Independent)

@@ -9,8 +9,9 @@ import math
 
 from .. import api
 from .bernoulli import Bernoulli
+from .continuous_bernoulli import ContinuousBernoulli
 from .counts import Binomial, Poisson
-from .derived import Gumbel, Pareto
+from .derived import EULER, Gumbel, Pareto
 from .dirichlet import Beta
 from .gamma import Gamma
 from .kl import register_kl
@@ -18,13 +19,11 @@ from .normal import Normal
 from .simple import Exponential, Laplace
 from .uniform import Uniform
 
-_EULER = 0.57721566490153286060
-
 # -- moments of p that are no property of it
 
 E_LOG = {  # E log x
     Beta: lambda p: api.digamma(p.concentration1) - api.digamma(p.concentration1 + p.concentration0),
-    Exponential: lambda p: -_EULER - p.rate.log(),
+    Exponential: lambda p: -EULER - p.rate.log(),
     Gamma: lambda p: api.digamma(p.concentration) - p.rate.log(),
     Pareto: lambda p: p.scale.log() + p.alpha.reciprocal(),
     Uniform: lambda p: (api.xlogy(p.high, p.high) - api.xlogy(p.low, p.low)) / (p.high - p.low) - 1,
@@ -85,7 +84,7 @@ def _beta(p, q):
 
 
 def _uniform(p, q):
-    return -(q.high - q.low).log() + 0 * p.mean
+    return -(q.high - q.low).log()
 
 
 def _poisson(p, q):
@@ -98,9 +97,11 @@ def _poisson(p, q):
 ALWAYS = ((Beta, Normal, _normal), (Bernoulli, Poisson, _poisson), (Exponential, Gamma, _gamma), (Exponential, Normal, _normal))
 ALWAYS += ((Exponential, Gumbel, _gumbel), (Gamma, Exponential, _exponential), (Gamma, Normal, _normal), (Gamma, Gumbel, _gumbel))
 ALWAYS += ((Gumbel, Normal, _normal), (Laplace, Normal, _normal), (Normal, Gumbel, _gumbel), (Normal, Laplace, _laplace))
-ALWAYS += ((Beta, Exponential, _exponential), (Beta, Gamma, _gamma), (Uniform, Gumbel, _gumbel))
+ALWAYS += ((Beta, Exponential, _exponential), (Beta, Gamma, _gamma), (Uniform, Gumbel, _gumbel), (Uniform, Normal, _normal))
+ALWAYS += ((ContinuousBernoulli, Exponential, _exponential), (ContinuousBernoulli, Normal, _normal))
 PARTLY = (  # where the divergence is infinite
     (Beta, Uniform, _uniform, lambda p, q: (q.low > 0) | (q.high < 1)),
+    (ContinuousBernoulli, Uniform, _uniform, lambda p, q: (q.low > 0) | (q.high < 1)),
     (Pareto, Exponential, _exponential, lambda p, q: p.alpha <= 1),
     (Pareto, Gamma, _gamma, lambda p, q: p.alpha <= 1),
     (Pareto, Normal, _normal, lambda p, q: p.alpha <= 2),
@@ -112,12 +113,13 @@ PARTLY = (  # where the divergence is infinite
 )
 NEVER = {
     Beta: (Pareto,),
-    Exponential: (Beta, Pareto, Uniform),
-    Gamma: (Beta, Pareto, Uniform),
-    Gumbel: (Beta, Exponential, Gamma, Pareto, Uniform),
-    Laplace: (Beta, Exponential, Gamma, Pareto, Uniform),
-    Normal: (Beta, Exponential, Gamma, Pareto, Uniform),
-    Pareto: (Beta, Uniform),
+    ContinuousBernoulli: (Pareto,),
+    Exponential: (Beta, ContinuousBernoulli, Pareto, Uniform),
+    Gamma: (Beta, ContinuousBernoulli, Pareto, Uniform),
+    Gumbel: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
+    Laplace: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
+    Normal: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
+    Pareto: (Beta, ContinuousBernoulli, Uniform),
     Poisson: (Bernoulli, Binomial),
 }
 

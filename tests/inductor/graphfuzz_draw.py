@@ -115,7 +115,7 @@ class Drawer:
         return last + [r.choice(made if made and r.random() < 0.8 else self.order) for _ in range(r.choice((0, 0, 1, 1, 2)))]
 
     def chain(self, r):
-        """Long functions of one another, of every eighth program: [its name], or []. Its numbers are its own: no other line
+        """Long functions of one another, of one program in fourteen: [its name], or []. Its numbers are its own: no other line
         depends on them."""
         found = [n for n in self.order if self.values[n].dtype.is_floating_point and self.values[n].numel() >= 32]
         if not found or r.random() > 0.125:
