@@ -2014,3 +2014,27 @@ def blocks_drawn_in_pairs():
 )
 def draws_from_the_last():
     rewrite("capture.graph.draws_ahead:DrawsBefore.__init__", "lambda n: n.draw or 0", "lambda n: -(n.draw or 0)")
+
+
+@fault(
+    "graph",
+    "a size is read from the stride of a single element",
+    "tests/inductor/test_cpp_wrapper.py::test_sizes_are_not_read_from_strides_of_one_element",
+    error="returned an invalid gradient",
+)
+def sizes_from_any_stride():
+    rewrite("capture.graph.graph:_symbols_of", "not (type(n) is int and n == 1)", "True")
+    rewrite("capture.graph.graph:Graph.symbol_sources", 'source[1][1] == "stride"', "False")
+
+
+@fault(
+    "formula",
+    "a number beside a tensor of uint8 is uint8 first",
+    "tests/eager/test_corner_values.py::test_a_number_beside_unsigned_is_itself",
+)
+def numbers_in_the_type_of_the_tensor():
+    rewrite(
+        "eager.frontend.special:_beside",
+        "dtype=to_float(tensor.dtype)",
+        "dtype=None if isinstance(number, int) else to_float(tensor.dtype)",
+    )

@@ -354,11 +354,13 @@ class Graph:
 
     # -- symbols -----------------------------------------------------------------------------------------------------
     def symbol_sources(self) -> dict[str, tuple[int, str, int]]:
-        """Symbol name -> (input number, "size" | "stride" | "value", dimension): where a call reads it."""
+        """Symbol name -> (input number, "size" | "stride" | "value", dimension): where a call reads it, from a stride only
+        where no size or number tells."""
+        sources = [(name, (k, what, dim)) for k, node in enumerate(self.inputs) for name, what, dim in _symbols_of(node.value)]
+        sources.sort(key=lambda source: source[1][1] == "stride")
         found: dict[str, tuple[int, str, int]] = {}
-        for k, node in enumerate(self.inputs):
-            for name, what, dim in _symbols_of(node.value):
-                found.setdefault(name, (k, what, dim))
+        for name, source in sources:
+            found.setdefault(name, source)
         return found
 
     # -- printing ----------------------------------------------------------------------------------------------------
@@ -459,7 +461,8 @@ def _problem_of_target(graph: Graph, node: Node) -> str | None:
 
 
 def _symbols_of(value: Any) -> Iterator[tuple[str, str, int]]:
-    """(symbol, "size" | "stride" | "value", dim) for every size of a value that is a symbol alone."""
+    """(symbol, "size" | "stride" | "value", dim) for every size of a value that is a symbol alone. The stride of a single
+    element says nothing: whoever makes the array may write another."""
     if isinstance(value, SymInt):
         rows: Iterable = [(value, "value", 0)]
     elif isinstance(value, SymFloat):
@@ -467,7 +470,8 @@ def _symbols_of(value: Any) -> Iterator[tuple[str, str, int]]:
             yield value.tree[1], "value", 0
         return
     elif hasattr(value, "shape"):
-        rows = [(s, "size", d) for d, s in enumerate(value.shape)] + [(s, "stride", d) for d, s in enumerate(value.stride())]
+        rows = [(n, "size", d) for d, n in enumerate(value.shape)]
+        rows += [(s, "stride", d) for d, (n, s) in enumerate(zip(value.shape, value.stride())) if not (type(n) is int and n == 1)]
     else:
         return
     for size, what, dim in rows:

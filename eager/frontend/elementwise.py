@@ -147,7 +147,10 @@ def _times(input, other, alpha):
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if type(alpha) is float and kind.category < 2:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
-    alpha = builtins.bool(alpha) if kind is dtypes.bool else fitting(alpha, kind)
+    if kind is dtypes.bool:
+        alpha = builtins.bool(fitting(alpha, dtypes.int64) if type(alpha) is int else alpha)
+    else:
+        alpha = fitting(alpha, kind)
     if isinstance(other, Tensor):
         return _mul(other.to(kind), alpha)
     return other and alpha if kind is dtypes.bool else other * alpha

@@ -38,11 +38,11 @@ def _operands(x, y):
 
 
 def _beside(tensor, number):
-    """A number as an operand beside a tensor; OverflowError for one that no type of whole numbers holds."""
-    if not isinstance(number, int):
-        return tensor.new_tensor(number, dtype=_floating(tensor).dtype)
-    dtypes.of_number(number)
-    return tensor.new_tensor(number)
+    """A number as an operand beside a tensor, in the type of the result: a tensor of uint8 does not make -1 255. OverflowError
+    for one that no type of whole numbers holds."""
+    if isinstance(number, int):
+        dtypes.of_number(number)
+    return tensor.new_tensor(number, dtype=to_float(tensor.dtype))
 
 
 @public.both

@@ -203,15 +203,9 @@ class Lowering:
 
     def symbols(self) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
         """Where every size symbol and every symbolic float comes from."""
-        found: dict[str, Symbol] = {}
-        floats: dict[str, Symbol] = {}
-        for k, node in enumerate(self.placeholders):
-            for what, dim, value in symbolic_parts(node.value):
-                if isinstance(value, SymFloat) and value.tree[0] == "var":
-                    floats.setdefault(value.tree[1], Symbol(value.tree[1], k, what, dim))
-                elif isinstance(value, SymInt) and value.expr.is_var:
-                    found.setdefault(value.expr.name, Symbol(value.expr.name, k, what, dim))
-        return tuple(found.values()), tuple(floats.values())
+        sources = [Symbol(name, *source) for name, source in self.graph.symbol_sources().items()]
+        floats = {s.name for s in sources if isinstance(self.placeholders[s.input].value, SymFloat)}
+        return tuple(s for s in sources if s.name not in floats), tuple(s for s in sources if s.name in floats)
 
     def refuse_unknown_sizes(self, known: set[str]) -> None:
         """Memory is planned before the call runs, so every size must follow from the inputs."""
@@ -774,14 +768,6 @@ def masked(a: Any, mask: Value) -> Any:
     if isinstance(a, Loader):
         return a.masked(mask)
     return tuple(masked(x, mask) for x in a) if isinstance(a, tuple) else a
-
-
-def symbolic_parts(value: Any) -> Iterator[tuple[str, int, Any]]:
-    if isinstance(value, Tensor):
-        yield from (("size", d, n) for d, n in enumerate(value.shape))
-        yield from (("stride", d, n) for d, n in enumerate(value.stride()))
-    else:
-        yield "value", 0, value
 
 
 def dense(sizes: tuple, strides: tuple) -> bool:

@@ -465,3 +465,9 @@ def test_attention_with_dropout_loses_no_nan():
     plain = torch.nn.functional.scaled_dot_product_attention
     for f in (plain, torch.compile(lambda *a, **k: plain(*a, **k))):
         assert f(q, k, v, dropout_p=0.99).isnan().all()
+
+
+def test_a_number_beside_unsigned_is_itself():
+    x = torch.tensor([0, 1, 9], dtype=torch.uint8)
+    assert x.copysign(-1).tolist() == [-0.0, -1.0, -9.0] and x.copysign(300).tolist() == [0.0, 1.0, 9.0]
+    assert torch.special.zeta(-1, x).isnan().all()

@@ -10,6 +10,7 @@ import weakref
 import numpy as np
 import pytest
 
+import flambeau
 from flambeau.eager import api  # noqa: F401  (records and methods)
 from flambeau.eager.op.op import OPS
 from flambeau.eager.tensor import Tensor
@@ -319,3 +320,24 @@ def test_a_launcher_is_collected_with_its_library():
     del compiled
     gc.collect()
     assert alive() is None
+
+
+def test_sizes_are_not_read_from_strides_of_one_element():
+    """The backward is given one element of a column, whose stride is a size; the launcher makes it with a stride of 1."""
+
+    def step(x):
+        column = x.select(1, 2)
+        column.masked_fill_((column > 0.25), -1.5)
+        column[1:2].relu_()
+        return column - column
+
+    compiled = flambeau.compile(step, dynamic=True)
+    for shape in ((3, 4), (4, 18), (3, 4)):
+        leaf = flambeau.arange(float(np.prod(shape))).view(shape).sin().requires_grad_()
+        found = []
+        for f in (step, compiled):
+            x = leaf * 1.0
+            y = f(x)
+            found.append((y, x, *flambeau.autograd.grad((x.sin().sum() + y.cos().sum()), leaf)))
+        for a, b in zip(*found):
+            assert flambeau.allclose(a, b, atol=1e-6), shape

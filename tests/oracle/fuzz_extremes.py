@@ -211,6 +211,10 @@ MEANT_FOR = {
         np.isfinite,
         "powers of small numbers, as those that eps = 1e-6 gives equal vectors, are 0 in PyTorch's halves: 0 / 0",
     ),
+    (r"(float_power|pow) .*complex", r"result: values \(NaN of torch\)"): (
+        lambda x: x == 0,
+        "a power of 0 is 1, as in Python and numpy, of infinite complex bases, too, of which PyTorch's is NaN",
+    ),
     (r"(float_power|pow) .*complex", r"gradient 1.\d: values \(NaN of torch\)"): (
         lambda x: x == 0,
         "a power of 0 has the slope 0",
