@@ -92,6 +92,7 @@ _PACKAGES = (
 # Names that are attributes of a module, fetched when first asked for.
 _PUBLIC_ATTRIBUTES = {
     "compile": "capture.frontend.compiler",
+    "GradScaler": "eager.amp.grad_scaler",
     "summary": "eager.nn.summary",
     "_segment_reduce": "eager.compat.names",
     "_convert_indices_from_coo_to_csr": "eager.compat.names",
@@ -195,6 +196,8 @@ class _PublicPaths:
         spec.loader_state = getattr(module, "__spec__", None) or spec
         parent, _, child = spec.name.rpartition(".")
         holder = sys.modules.get(parent)
+        if child in getattr(holder, "__late_attributes__", ()):
+            getattr(holder, child)  # (now it is there)
         if type(holder) is type(sys) and not isinstance(vars(holder).get(child, sys), type(sys)):
             holder.__class__ = _Kept  # (before the machinery puts the module there)
         return module
@@ -286,7 +289,6 @@ with _locks.importing:
     from .eager.api import *  # noqa: F403
     from .eager.torch_functions import *  # noqa: F403
     from .eager.amp.autocast_mode import *  # noqa: F403
-    from .eager.amp.grad_scaler import GradScaler
     from .runtime.native import get_num_threads, set_num_threads
 
 __version__ = "0.1.0"

@@ -56,7 +56,7 @@ from .frontend import complex_numbers, composition, convolution, creation, inter
 from .frontend import random, recurrent, resize, special, statistics, vision  # noqa: F401 (these, too)
 from .frontend.argument_aliases import also_named
 from .frontend.arguments import numpy_names, takes_dim, written
-from .tensor import DATA, Tensor, install_methods
+from .tensor import DATA, Tensor
 
 _call.keep(OPS)
 
@@ -274,8 +274,7 @@ def _method_call(name):
     return function
 
 
-install_methods(_methods())
-install_methods(_operators())
+_OWN = {**_methods(), **_operators()}  # (before the functions in place, one of which has the name of a method)
 _INPLACE = {name + "_": _method_call(name + "_") for name in [*public.IN_PLACE_FUNCTIONS, "detach"]}
 globals().update(_INPLACE)
 
@@ -355,5 +354,5 @@ overrides.publish(
 )
 for _name in ("tensor", "as_tensor"):
     _call.function(_FUNCTIONS[_name])
-overrides.publish_methods([*_methods(), *_operators()])
+overrides.publish_methods(_OWN)
 overrides.namespaces.append(sys.modules[__name__])

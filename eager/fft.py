@@ -134,16 +134,18 @@ for _name in ("fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "rfft2", 
     globals()[_name] = small(_name, globals()[_name])
 
 
-def _frequencies(make):
+def _frequencies(name):
+    """numpy's function of that name (numpy.fft is imported with the first call)."""
+
     def function(n, d=1.0, *, out=None, dtype=None, device=None, requires_grad=False, layout=None):
         kind = dtype_of(dtype, dtypes.get_default_dtype())
-        t = Tensor._fl_from_array(make(n, d).astype(kind.numpy), kind).to(device_of(device))
+        t = Tensor._fl_from_array(getattr(np.fft, name)(n, d).astype(kind.numpy), kind).to(device_of(device))
         return creation.finished(t, requires_grad, out, layout=layout)
 
     return function
 
 
-fftfreq, rfftfreq = _named("fftfreq", _frequencies(np.fft.fftfreq)), _named("rfftfreq", _frequencies(np.fft.rfftfreq))
+fftfreq, rfftfreq = (_named(name, _frequencies(name)) for name in ("fftfreq", "rfftfreq"))
 
 
 def _rolled(input, dim, half):

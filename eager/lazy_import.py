@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+import sys
+from typing import Any
 from collections.abc import Callable
 
 
-def submodules(package: str, *names: str) -> Callable[[str], ModuleType]:
-    """The package's `__getattr__`: its submodules `names` as attributes. The import binds each, so it is asked once."""
+def submodules(package: str, *names: str, **attributes: str) -> Callable[[str], Any]:
+    """The package's `__getattr__`: its submodules `names`, and `attributes` of its submodules (name -> the submodule that
+    has it). What was asked for once is an attribute of the package and is not asked for again."""
 
-    def __getattr__(name: str) -> ModuleType:
-        if name in names:
-            return importlib.import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in attributes:
+            value = getattr(importlib.import_module(f"{package}.{attributes[name]}"), name)
+        elif name in names:
+            value = importlib.import_module(f"{package}.{name}")
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(sys.modules[package], name, value)
+        return value
 
+    vars(sys.modules[package]).update(
+        __late_attributes__=attributes, __dir__=lambda: sorted({*vars(sys.modules[package]), *names, *attributes})
+    )
     return __getattr__

@@ -34,20 +34,17 @@ def public(function, module: str | None = None, name: str | None = None, face=No
     handlers are given, if it is not the result itself."""
     made = _call.public(function) if face is None else _call.public(function, face)
     if made is not function:
+        told = vars(made)
         if type(function) is FunctionType:  # nearly all, and there are 1300
-            told = {
-                "__name__": function.__name__,
-                "__qualname__": function.__qualname__,
-                "__module__": function.__module__,
-                "__doc__": function.__doc__,
-                **function.__dict__,
-            }
-            vars(made).update({name: told[name] for name in TOLD if name in told})
+            told["__name__"], told["__doc__"] = function.__name__, function.__doc__
+            told["__qualname__"], told["__module__"] = function.__qualname__, function.__module__
+            if own := function.__dict__:
+                told.update({name: own[name] for name in TOLD if name in own})
         else:
-            vars(made).update({name: getattr(function, name) for name in TOLD if hasattr(function, name)})
-        made.__wrapped__ = function
+            told.update({name: getattr(function, name) for name in TOLD if hasattr(function, name)})
+        told["__wrapped__"] = function
         if module is not None:
-            made.__module__, made.__qualname__ = module, name or made.__name__
+            told["__module__"], told["__qualname__"] = module, name or told["__name__"]
     return made
 
 
@@ -63,16 +60,15 @@ def publish(scope: dict, names, bound=()) -> None:
                 _call.function(scope[name])
 
 
-def publish_methods(names) -> None:
-    """Make methods of Tensor public. The functions of a method and of an operator are the method's."""
-    for name in names:
-        own = vars(Tensor).get(name)
-        if name in _UNASKED or not callable(own) or isinstance(own, (type, staticmethod, classmethod)):
-            continue
-        face = vars(Tensor).get(_FACES.get(name, ""))
-        made = public(own, Tensor.__module__, f"Tensor.{name}", face)
-        if name.startswith("__"):
-            made.__name__ = name
+def publish_methods(methods: dict) -> None:
+    """Give Tensor these methods (name -> function or property), public. The functions of a method and of an operator are the
+    method's."""
+    for name, own in methods.items():
+        made = own
+        if name not in _UNASKED and callable(own) and not isinstance(own, (type, staticmethod, classmethod)):
+            made = public(own, Tensor.__module__, f"Tensor.{name}", vars(Tensor).get(_FACES.get(name, "")))
+            if name.startswith("__"):
+                made.__name__ = name
         setattr(Tensor, name, made)
 
 

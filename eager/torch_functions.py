@@ -14,7 +14,6 @@ from .memory_formats import strided
 from .frontend import view_copy, factorisations, tensor_methods, aten_ops
 from .frontend.arguments import device_of, dtype_of
 from .frontend.creation import finished
-from .tensor import install_methods
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -202,5 +201,4 @@ __all__ = [
 _BOUND = set("lobpcg lu pca_lowrank stft svd_lowrank".split())  # as in `api.py`
 _names = [name for name in __all__ if not name.startswith("sym_") and name != "from_file"]
 overrides.publish(globals(), _names, bound=_BOUND)
-install_methods(_METHODS)
-overrides.publish_methods([*_METHODS])
+overrides.publish_methods(_METHODS)

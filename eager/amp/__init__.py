@@ -1,5 +1,7 @@
 """Automatic mixed precision: autocast, GradScaler, and the decorators for autograd Functions."""
 
-from . import autocast_mode, grad_scaler
+from ..lazy_import import submodules
+from . import autocast_mode
 from .autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
-from .grad_scaler import GradScaler
+
+__getattr__ = submodules(__name__, "grad_scaler", GradScaler="grad_scaler")

@@ -5,7 +5,6 @@ from ..tensor import install_methods
 from ..lazy_import import submodules
 from . import grad_mode, graph
 from .api import backward, grad, register_hook, register_post_accumulate_grad_hook, retain_grad, retains_grad, tensor_backward
-from .check import GradcheckError, gradcheck, gradgradcheck
 from ..autograd_node import AccumulateGrad
 from .function import Function, InplaceFunction, attach, once_differentiable
 from .modes import (
@@ -24,7 +23,14 @@ from .modes import (
 )
 from .variable import Variable
 
-__getattr__ = submodules(__name__, "forward_ad", "functional", "profiler")
+__getattr__ = submodules(
+    __name__,
+    "check",
+    "forward_ad",
+    "functional",
+    "profiler",
+    **dict.fromkeys(("GradcheckError", "gradcheck", "gradgradcheck"), "check"),
+)
 
 install_methods(
     {
