@@ -269,13 +269,35 @@ struct Scratch {
     ~Scratch() { if (at) world.api->runtime->release(at); }
 };
 
-// Numbers in order by `digits` digits of `bits` each from the highest bit down, the lowest of these first; in `x` if the count
+// A key for each of n random doubles of [0, 1): its highest bits, then its place in `width` bits.
+struct PlaceKeys {
+    const double* numbers;
+    npy_intp n;
+    int width, dropped; // bits of the 53 that have no room
+    uint64_t places;
+    PlaceKeys(const double* numbers, npy_intp n) : numbers(numbers), n(n), width(n > 1 ? 64 - __builtin_clzl((uint64_t)n - 1) : 1) {
+        places = ((uint64_t)1 << width) - 1, dropped = width > 11 ? width - 11 : 0;
+    }
+    uint64_t of(npy_intp k) const {
+        return (uint64_t)(int64_t)(numbers[k] * 9007199254740992.0) >> dropped << (dropped ? width : 11) | (uint64_t)k;
+    }
+    bool behind(uint64_t a, uint64_t b) const {
+        if (!dropped || (a | places) != (b | places)) return a > b;
+        double x = numbers[a & places], y = numbers[b & places];
+        return x > y || (x == y && a > b);
+    }
+};
+
+// The keys in order by `digits` digits of `bits` each from the highest bit down, the lowest of these first; in `x` if the count
 // of digits is even, else in `room`.
-template <int bits, int digits> void by_digits(uint64_t* x, uint64_t* room, npy_intp n) {
+template <int bits, int digits> void by_digits(const PlaceKeys& keys, uint64_t* x, uint64_t* room) {
     constexpr uint64_t mask = (1 << bits) - 1;
+    npy_intp n = keys.n;
     uint32_t first[digits][1 << bits] = {};
-    for (npy_intp k = 0; k < n; k++)
-        for (int d = 0; d < digits; d++) first[d][x[k] >> (64 - bits * (digits - d)) & mask]++;
+    for (npy_intp k = 0; k < n; k++) {
+        uint64_t key = x[k] = keys.of(k);
+        for (int d = 0; d < digits; d++) first[d][key >> (64 - bits * (digits - d)) & mask]++;
+    }
     for (int d = 0; d < digits; d++) {
         uint32_t at = 0;
         for (uint32_t& f : first[d]) at += std::exchange(f, at);
@@ -284,29 +306,24 @@ template <int bits, int digits> void by_digits(uint64_t* x, uint64_t* room, npy_
     }
 }
 
-// The places of n random doubles of [0, 1) in ascending order, equal ones as they come. Of each number the highest bits and
-// its place make one key; the first digits bring nearly all to where they belong, and what is left moves a few places.
-void sorted_places(const double* numbers, npy_intp n, int64_t* out, uint64_t* keys, uint64_t* room) {
-    int width = n > 1 ? 64 - __builtin_clzl((uint64_t)n - 1) : 1; // of a place
-    uint64_t places = ((uint64_t)1 << width) - 1;
-    int dropped = width > 11 ? width - 11 : 0; // bits of the 53 that have no room
-    for (npy_intp k = 0; k < n; k++)
-        keys[k] = ((uint64_t)(int64_t)(numbers[k] * 9007199254740992.0) >> dropped << (dropped ? width : 11)) | (uint64_t)k;
-    if (n >= 1 << 20) by_digits<11, 3>(keys, room, n), std::swap(keys, room);
-    else if (n >= 4096) by_digits<11, 2>(keys, room, n);
-    else if (n >= 64) by_digits<7, 2>(keys, room, n);
-    auto behind = [&](uint64_t a, uint64_t b) {
-        if (!dropped || (a | places) != (b | places)) return a > b;
-        double x = numbers[a & places], y = numbers[b & places];
-        return x > y || (x == y && a > b);
-    };
-    for (npy_intp k = 1; k < n; k++) {
-        uint64_t own = keys[k];
+// The places of n random doubles in ascending order, equal ones as they come: the first digits bring nearly all to where they
+// belong, and what is left moves a few places.
+void sorted_places(const double* numbers, npy_intp n, int64_t* out, uint64_t* x, uint64_t* room) {
+    PlaceKeys keys(numbers, n);
+    if (n >= 1 << 20) by_digits<11, 3>(keys, x, room), std::swap(x, room);
+    else if (n >= 4096) by_digits<11, 2>(keys, x, room);
+    else if (n >= 64) by_digits<7, 2>(keys, x, room);
+    else
+        for (npy_intp k = 0; k < n; k++) x[k] = keys.of(k);
+    uint64_t before = 0;
+    for (npy_intp k = 0; k < n; k++) {
+        uint64_t own = x[k];
         npy_intp j = k;
-        for (; j > 0 && behind(keys[j - 1], own); j--) keys[j] = keys[j - 1];
-        keys[j] = own;
+        if (before > (own & ~keys.places)) // (else it is ahead, whatever the bits that were dropped)
+            for (; j > 0 && keys.behind(x[j - 1], own); j--) x[j] = x[j - 1], out[j] = out[j - 1];
+        if (j < k) x[j] = own;
+        out[j] = (int64_t)(own & keys.places), before = x[k];
     }
-    for (npy_intp k = 0; k < n; k++) out[k] = (int64_t)(keys[k] & places);
 }
 
 // The order of n random doubles.
