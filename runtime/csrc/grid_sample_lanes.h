@@ -20,6 +20,26 @@ FB_INLINE vf gather_lanes(const float* p, vi at, vi mask) {
 #endif
 }
 
+// places of points that lie as pairs (x, y), and back
+FB_INLINE void read_pairs(const float* p, vf& x, vf& y, int lanes) {
+    vf low, high;
+    if (lanes == FB_W) low = ld(p, Full{}), high = ld(p + FB_W, Full{});
+    else {
+        int first = 2 * lanes < FB_W ? 2 * lanes : FB_W;
+        low = ld(p, Tail{first}), high = ld(p + FB_W, Tail{2 * lanes - first});
+    }
+    x = __builtin_shufflevector(low, high, FB_EVEN), y = __builtin_shufflevector(low, high, FB_ODD);
+}
+FB_INLINE void write_pairs(float* p, vf x, vf y, int lanes) {
+    vf low = __builtin_shufflevector(x, y, FB_ZIP_LOW), high = __builtin_shufflevector(x, y, FB_ZIP_HIGH);
+    if (lanes == FB_W) {
+        st(p, low, Full{}), st(p + FB_W, high, Full{});
+        return;
+    }
+    int first = 2 * lanes < FB_W ? 2 * lanes : FB_W;
+    st(p, low, Tail{first}), st(p + FB_W, high, Tail{2 * lanes - first});
+}
+
 constexpr int taps_of(int mode) { return mode == GRID_NEAREST ? 1 : mode == GRID_LINEAR ? 2 : 4; }
 
 template <int K> struct LaneAxis {
@@ -80,11 +100,8 @@ template <int mode> struct LanePoints {
     vi at[taps], fits[taps], odd;
     vf weight[taps], down[taps], along[taps];
     template <bool slopes> FB_BODY void find(const float* grid, int lanes, const Job& job) {
-        vf x = {}, y = {};
-        float pairs[2][FB_W] = {};
-        for (int l = 0; l < lanes; l++) pairs[0][l] = grid[2 * l], pairs[1][l] = grid[2 * l + 1];
-        __builtin_memcpy(&x, pairs[0], sizeof x);
-        __builtin_memcpy(&y, pairs[1], sizeof y);
+        vf x, y;
+        read_pairs(grid, x, y, lanes);
         LaneAxis<K> first, second;
         lane_axis<mode>(first, y, job.n[2], job.n[7], job.n[8]);
         lane_axis<mode>(second, x, job.n[3], job.n[7], job.n[8]);
@@ -145,7 +162,7 @@ template <int mode> void sample_planes_back(const Job& job, const float* g, cons
         if (!to_grid) continue;
         vf along = {}, down = {};
         for (int k = 0; k < taps; k++) along = along + own_slope[k] * p.along[k], down = down + own_slope[k] * p.down[k];
-        for (int l = 0; l < lanes; l++) to_grid[2 * (i + l)] = along[l], to_grid[2 * (i + l) + 1] = down[l];
+        write_pairs(to_grid + 2 * i, along, down, lanes);
     }
 }
 

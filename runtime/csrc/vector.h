@@ -76,12 +76,21 @@ struct Tail {
 #if FB_W == 16
 #define FB_IOTA 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 #define FB_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define FB_ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define FB_ZIP_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define FB_ZIP_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #elif FB_W == 8
 #define FB_IOTA 0, 1, 2, 3, 4, 5, 6, 7
 #define FB_EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#define FB_ODD 1, 3, 5, 7, 9, 11, 13, 15
+#define FB_ZIP_LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define FB_ZIP_HIGH 4, 12, 5, 13, 6, 14, 7, 15
 #else
 #define FB_IOTA 0, 1, 2, 3
 #define FB_EVEN 0, 2, 4, 6
+#define FB_ODD 1, 3, 5, 7
+#define FB_ZIP_LOW 0, 4, 1, 5
+#define FB_ZIP_HIGH 2, 6, 3, 7
 #endif
 
 // ---- splats: `x - 0` keeps -0.0 and folds to one broadcast
