@@ -1,5 +1,5 @@
 // einsum and tensordot of two dense operands as one product of matrices, recorded as the record `contract`; and the gradients
-// of it, of vector products and of products of Kronecker. Few elements.
+// of it, of vector products and of products of Kronecker. Few elements, or many small products.
 #include "gradients.h"
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 namespace {
 
-constexpr npy_intp FEW = 1 << 16; // multiplications
+constexpr npy_intp FEW = 1 << 16, MANY = 1 << 22; // multiplications: of one product, and of many small ones
+constexpr npy_intp SMALL = 64; // rows, columns and summed elements of a small product
 
 // Letters of an operand and where its dims lie in memory.
 struct Term {
@@ -90,7 +91,7 @@ PyObject* product(int type, const void* x, const void* y, const Term& left, cons
     auto size = [](const Term& t, Py_UCS1 c) { return c ? t.size(c) : 1; };
     auto stride = [](const Term& t, Py_UCS1 c) { return c && t.at(c) >= 0 ? t.stride(c) : 0; };
     npy_intp batch = size(left, p.batch), m = size(left, p.row), n = size(right, p.column), k = size(left, p.summed);
-    npy_intp most = p.summed ? FEW : alone(FEW);
+    npy_intp most = !p.summed ? alone(FEW) : m <= SMALL && n <= SMALL && k <= SMALL ? MANY : FEW;
     if (!(batch * m * n * k) || m * n > most || k > FEW || batch > most || batch * m * n * k > most) return nullptr;
     Term lies = memory ? *memory : out;
     for (int j = 0; j < lies.count; j++) lies.sizes[j] = out.size(lies.letters[j]);

@@ -1,7 +1,7 @@
 // Matrix products from registers up, written once for every vector width: blocks, packing, micro-kernel.
 //
-// B is packed into panels of NR columns (K x NR, zero padded), by vector copies or register transposes; A is read in
-// place when its k stride is 1, else packed in strips of MR rows. A micro-kernel keeps MR x NV registers of the
+// B is packed into panels of NR columns (K x NR, zero padded; of a narrower B no wider than it needs), by vector copies or
+// register transposes; A is read in place when its k stride is 1, else packed in strips of MR rows. A micro-kernel keeps MR x NV registers of the
 // result. Tiles of the result are handed to an epilogue or written out. Where the processor multiplies bfloat16, two
 // neighbours in k are one packed element (Pair) of the same panels and strips. Header-free; include inside an
 // anonymous namespace per ISA.
@@ -49,7 +49,7 @@ enum { MR = 12, NV = 2 };
 enum { MR = 6, NV = FB_ISA == 512 ? 4 : 2 };
 #endif
 enum { MOST_3 = NV < 3 ? NV : 3, MOST_4 = NV < 4 ? NV : 4 };
-enum { KC = 512, TILE_M = 96, BLOCK_M = MR == 32 ? 64 : 48, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 8, PACK_DEPTH = 128, FEW_ROWS = 8, STRIP_BYTES = 400 << 10, THIN = 256, LARGE = 1 << 20 };
+enum { KC = 512, TILE_M = 96, BLOCK_M = MR == 32 ? 64 : 48, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 8, PACK_DEPTH = 128, FEW_ROWS = 8, STRIP_BYTES = 400 << 10, THIN = 256, LARGE = 1 << 20, DOT_RUN = 256 };
 static_assert(TILE_M % MR == 0);
 
 // c[rows, NV vectors] (+)= a[rows, K] * b[K, NV vectors]; the last vector stores `columns` lanes only when partial.
@@ -178,7 +178,9 @@ template <class SA, class SB, class P> struct Product {
     P* packed; // all of B, or null: read in place
     bool shared_b; // one B for all batches
     bool dots; // few rows of a against rows of b^T: no packing, one sum a result
-    long batches, panels, tile_m, tiles_m, tile_panels, tiles_n;
+    bool slim; // few rows and columns over a long K
+    bool own_b; // each batch is one tile, which packs its own B
+    long batches, width /* of a panel */, panels, tile_m, tiles_m, tile_panels, tiles_n;
     long steps, depth; // packed elements along k: all, and of one pass
 
     long offset(const long* strides, long batch) const {
@@ -188,11 +190,11 @@ template <class SA, class SB, class P> struct Product {
     }
     const SA* a(long batch) const { return (const SA*)g.a + offset(g.a_batch, batch); }
     const SB* b(long batch) const { return (const SB*)g.b + offset(g.b_batch, batch); }
-    P* panel(long batch, long p) const { return packed + ((shared_b ? 0 : batch) * panels + p) * steps * NR; }
+    P* panel(long batch, long p) const { return packed + ((shared_b || own_b ? 0 : batch) * panels + p) * steps * width; }
 
     void pack_panel(long batch, long p) const {
         long n = p * NR, count = g.N - n < NR ? g.N - n : NR;
-        pack(b(batch) + n * g.b_n, g.b_k, g.b_n, panel(batch, p), NR, count, g.K);
+        pack(b(batch) + n * g.b_n, g.b_k, g.b_n, panel(batch, p), width, count, g.K);
         for (long k = (g.K + STEP - 1) / STEP; k < steps; k++) __builtin_memset(panel(batch, p) + k * NR, 0, NR * sizeof(P));
     }
     static void pack_range(void* self, long begin, long end, int) {
@@ -200,7 +202,8 @@ template <class SA, class SB, class P> struct Product {
         for (long i = begin; i < end; i++) s.pack_panel(i / s.panels, i % s.panels);
     }
     static void tile_range(void* self, long begin, long end, int) {
-        const Product& s = *(const Product*)self;
+        Product s = *(const Product*)self;
+        if (s.own_b) s.packed = s.panel_memory(1);
         bool copy_a = s.must_pack_a(),
              to_scratch = s.tiled() || s.g.epilogue || s.g.bias || s.g.out_n != 1 || s.g.out_type != (sizeof(T) == 8 ? FB_DOUBLE : FB_FLOAT);
         long strip_bytes = copy_a ? (long)sizeof(P) * (s.tile_m + MR) * s.kept_depth() : 0;
@@ -214,11 +217,13 @@ template <class SA, class SB, class P> struct Product {
         P* strips = (P*)(scratch + tile_bytes + over_bytes);
         for (long i = begin; i < end; i++) {
             bool fresh = i / s.tiles_n != held || s.kept_depth() < s.steps;
+            for (long p = 0; s.own_b && p < s.panels; p++) s.pack_panel(i, p);
             s.tile(i / (s.tiles_m * s.tiles_n), i / s.tiles_n % s.tiles_m, i % s.tiles_n, copy_a ? strips : 0, fresh,
                 to_scratch ? (T*)scratch : 0);
             held = i / s.tiles_n;
         }
         if (scratch) s.rt.release(scratch);
+        if (s.own_b) s.rt.release(s.packed);
 #ifdef FB_TILES
         if (s.tiled()) tile_release();
 #endif
@@ -316,12 +321,12 @@ template <class SA, class SB, class P> struct Product {
         if (strips && fresh) pack_strips(source, rows, depth, g.K - k * STEP, strips);
         for (long j = 0; j < columns; j += NR) {
             long left = columns - j < NR ? columns - j : NR;
-            const P* right = packed ? panel(batch, (n + j) / NR) + k * NR : (const P*)(b(batch) + k * g.b_k + n + j);
+            const P* right = packed ? panel(batch, (n + j) / NR) + k * width : (const P*)(b(batch) + k * g.b_k + n + j);
             for (long i = 0; i < rows; i += MR) {
                 int r = rows - i < MR ? rows - i : MR;
                 micro_kernel<P>(r, (left + W - 1) / W)(depth,
                     strips ? strips + i * depth : (const P*)(source + i * g.a_m), strips ? (long)STEP : g.a_m,
-                    strips ? MR : 1, right, packed ? NR : g.b_k, c + i * ldc + j, ldc, k > 0, left % W);
+                    strips ? MR : 1, right, packed ? width : g.b_k, c + i * ldc + j, ldc, k > 0, left % W);
             }
         }
     }
@@ -335,6 +340,45 @@ template <class SA, class SB, class P> struct Product {
                 pack(source + i * g.a_m + k * STEP * g.a_k, g.a_k, g.a_m, strips + i * depth + k * MR, MR,
                     rows - i < MR ? rows - i : MR, there < count * STEP ? there : count * STEP);
             }
+    }
+    // Results of one batch of a slim product: runs of K, turned over so that they lie along k, are multiplied lane by lane.
+    void slim_batch(long batch) const {
+        if constexpr (STEP == 1) {
+            typedef typename Lanes<P>::V V;
+            P rows[FEW][DOT_RUN], columns[FEW][DOT_RUN];
+            double total[FEW][FEW] = {};
+            for (long k = 0; k < g.K; k += DOT_RUN) {
+                long run = g.K - k < DOT_RUN ? g.K - k : (long)DOT_RUN, lanes = (run + W - 1) / W * W;
+                turn_run(a(batch) + k * g.a_k, g.a_m, g.a_k, g.M, run, lanes, rows);
+                turn_run(b(batch) + k * g.b_k, g.b_n, g.b_k, g.N, run, lanes, columns);
+                for (long i = 0; i < g.M; i++)
+                    for (long j = 0; j < g.N; j++) {
+                        V sum[2] = {};
+                        for (long l = 0; l < lanes; l += W)
+                            sum[l / W % 2] = multiply_add(ld_native(rows[i] + l), ld_native(columns[j] + l), sum[l / W % 2]);
+                        total[i][j] += lane_sum(sum[0] + sum[1]);
+                    }
+            }
+            T c[FEW][FEW];
+            for (long i = 0; i < g.M; i++)
+                for (long j = 0; j < g.N; j++) c[i][j] = (T)total[i][j];
+            write_out(c[0], FEW, batch, 0, 0, g.M, g.N);
+        }
+    }
+    template <class S> static void turn_run(const S* from, long line, long step, long count, long run, long lanes, P (*to)[DOT_RUN]) {
+        for (long i = 0; i < count; i++) {
+            for (long k = 0; k < run; k++) to[i][k] = (P)scalar(from[i * line + k * step]);
+            for (long k = run; k < lanes; k++) to[i][k] = 0;
+        }
+    }
+    static double lane_sum(vf x) { return fold_add(x); }
+    static double lane_sum(hd x) {
+        double sum = 0;
+        for (int l = 0; l < FB_W / 2; l++) sum += x[l];
+        return sum;
+    }
+    static void slim_range(void* self, long begin, long end, int) {
+        for (long batch = begin; batch < end; batch++) ((const Product*)self)->slim_batch(batch);
     }
     // c[i, j] = sum over k of a[i, k] * b[j, k], both contiguous in k, four columns at a time
     void dot_tile(const SA* a, long rows, const SB* b, long columns, T* c, long ldc) const {
@@ -441,7 +485,10 @@ template <class SA, class SB, class P> struct Product {
         double work = 2.0 * batches * g.M * g.N * g.K;
         long threads = work < 4e5 ? 1 : rt.num_threads();
         panels = (g.N + NR - 1) / NR;
+        width = STEP == 2 || g.N >= NR ? (long)NR : (g.N + W - 1) / W * W;
         dots = sizeof(T) == 4 && g.M <= FEW && g.b_k == 1 && g.a_k == 1 && g.K > 0;
+        slim = STEP == 1 && !dots && !g.epilogue && g.M <= FEW && g.N <= FEW && g.K >= DOT_RUN;
+        if (slim) return spread(slim_range, batches, threads);
         steps = (g.K + STEP - 1) / STEP;
         if (tiled()) steps = (steps + 15) / 16 * 16; // whole tiles, filled up with zeros
         bool in_place = dots || read_b_in_place();
@@ -452,14 +499,16 @@ template <class SA, class SB, class P> struct Product {
         tiles_n = (panels + tile_panels - 1) / tile_panels;
         choose_tile_m(threads);
         packed = 0;
+        own_b = !in_place && !shared_b && tiles_m * tiles_n == 1;
         long packs = (shared_b ? 1 : batches) * panels;
-        if (!in_place) {
-            packed = (P*)rt.alloc(packs * steps * NR * (long)sizeof(P) + 64);
+        if (!in_place && !own_b) {
+            packed = panel_memory(packs / panels);
             spread(pack_range, packs, threads);
         }
         spread(tile_range, batches * tiles_m * tiles_n, threads);
         if (packed) rt.release(packed);
     }
+    P* panel_memory(long count) const { return (P*)rt.alloc(count * panels * steps * width * (long)sizeof(P) + 64); }
     // Rows of a tile: as many as fit the second-level cache beside a panel, since each reads all of B again.
     long tallest() const {
         if (STEP == 1 || dots) return TILE_M;

@@ -214,11 +214,27 @@ def test_products_of_odd_sizes_and_strides(isa, dtype, threads):
             (3, 1025, 100),
             (130, 0, 5),
             (0, 3, 4),
+            (3, 700, 2),
+            (4, 257, 4),
         ]:
             for layout_a in ("row", "column", "strided", "reversed"):
                 for layout_b in ("row", "column", "strided"):
                     a, b = random_matrix(rng, (m, k), dtype, layout_a), random_matrix(rng, (k, n), dtype, layout_b)
                     out = np.full((m, n), 7, dtype)
+                    native.matmul(a, b, out)
+                    near(out, a, b)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=lambda d: np.dtype(d).name)
+def test_batches_of_small_products(isa, dtype, threads):
+    rng = np.random.default_rng(0)
+    for count in (1, 2):
+        threads(count)
+        for batch, m, k, n in [(40, 16, 16, 16), (3, 17, 9, 5), (4, 3, 600, 2), (2, 33, 70, 40), (2, 5, 4, 129), (90, 2, 256, 3)]:
+            for layout_a in ("row", "column"):
+                for layout_b in ("row", "column"):
+                    a, b = random_matrix(rng, (batch, m, k), dtype, layout_a), random_matrix(rng, (batch, k, n), dtype, layout_b)
+                    out = np.full((batch, m, n), 7, dtype)
                     native.matmul(a, b, out)
                     near(out, a, b)
 
