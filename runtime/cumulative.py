@@ -1,4 +1,4 @@
-"""Running products and extremes, and linear recurrences, by the native kernels; NotImplemented for other operands."""
+"""Running sums, products and extremes, and linear recurrences, by the native kernels; NotImplemented for other operands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from .kernels import WHOLE, empty, grain_of, are_contiguous_floats, run, run_sized
+from .kernel_calls import TYPES, RuntimeCall
+from .kernels import WHOLE, column_block, empty, grain_of, are_contiguous_floats, run, run_sized
 
 _SMALL = 16
 
@@ -16,13 +17,34 @@ def _split(x, dim):
     return math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :])
 
 
-def product(x, dim):
+def running(name, x, dim):
+    """For name sum or product."""
     if x.ndim == 0 or x.size < _SMALL or not are_contiguous_floats(x):
         return NotImplemented
-    outer, n, inner = _split(x, dim)
-    out = empty(x.shape, x.dtype)
-    run("running_product", x.dtype, outer, grain_of(n * inner), (out, x), (n, inner))
+    (outer, n, inner), out = _split(x, dim), empty(x.shape, x.dtype)
+    if inner == 1:
+        run(f"running_{name}_rows", x.dtype, outer, grain_of(n), (out, x), (n,))
+    else:
+        block = column_block()
+        blocks = -(-inner // block)
+        run(f"running_{name}_columns", x.dtype, outer * blocks, grain_of(n * block), (out, x), (n, inner, blocks))
     return out
+
+
+def running_sum_calls(c, out, x, dim):
+    """For compiled code: floats along any dim."""
+    if not x.shape or x.dtype.name not in TYPES or c.is_empty(x):
+        return None
+    x, outer, inner, n, block = c.rows(x), 1, 1, x.shape[dim], column_block()
+    for size in x.shape[:dim]:
+        outer = outer * size
+    for size in x.shape[dim + 1 :]:
+        inner = inner * size
+    if inner == 1:
+        return (RuntimeCall("running_sum_rows", TYPES[x.dtype.name], outer, n, (out, x), (n,)),)
+    blocks = (inner + block - 1) // block
+    numbers = (n, inner, blocks)
+    return (RuntimeCall("running_sum_columns", TYPES[x.dtype.name], outer * blocks, n * block, (out, x), numbers),)
 
 
 def extreme(name, x, dim):

@@ -1,4 +1,4 @@
-"""Threaded maps of contiguous floating arrays that numpy has no single loop for, and running sums.
+"""Threaded maps of contiguous floating arrays that numpy has no single loop for.
 
 Each function gives a fresh array, or NotImplemented for other operands."""
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .kernel_calls import TYPES, RuntimeCall
-from .kernels import GRAIN, TYPES as _TYPES, column_block, empty, grain_of, has_job, are_contiguous_floats, run
+from .kernels import GRAIN, TYPES as _TYPES, empty, grain_of, has_job, are_contiguous_floats, run
 
 _WIDE = np.dtype(np.float64)
 
@@ -98,33 +98,3 @@ def add_row(out, row):
         run("add_row", out.dtype, out.size // row.size, grain_of(row.size), (out, row), (row.size,))
         return out
     return np.add(out, row, out=out)
-
-
-def running_sum(x, dim):
-    if x.size < 4096 or not are_contiguous_floats(x):
-        return NotImplemented
-    n, inner = x.shape[dim], math.prod(x.shape[dim + 1 :])
-    outer, out = x.size // (n * inner), empty(x.shape, x.dtype)
-    if inner == 1:
-        run("running_sum_rows", x.dtype, outer, grain_of(n), (out, x), (n,))
-    else:
-        block = column_block()
-        blocks = -(-inner // block)
-        run("running_sum_columns", x.dtype, outer * blocks, grain_of(n * block), (out, x), (n, inner, blocks))
-    return out
-
-
-def running_sum_calls(c, out, x, dim):
-    """For compiled code: floats along any dim."""
-    if not x.shape or x.dtype.name not in TYPES or c.is_empty(x):
-        return None
-    x, outer, inner, n, block = c.rows(x), 1, 1, x.shape[dim], column_block()
-    for size in x.shape[:dim]:
-        outer = outer * size
-    for size in x.shape[dim + 1 :]:
-        inner = inner * size
-    if inner == 1:
-        return (RuntimeCall("running_sum_rows", TYPES[x.dtype.name], outer, n, (out, x), (n,)),)
-    blocks = (inner + block - 1) // block
-    numbers = (n, inner, blocks)
-    return (RuntimeCall("running_sum_columns", TYPES[x.dtype.name], outer * blocks, n * block, (out, x), numbers),)

@@ -1,5 +1,5 @@
 // Elements and rows by index, and running sums: gather, take, index_select, scatter, scatter_add, index_add, index_copy,
-// masked_select, cumsum of dense tensors, in one call each. An index out of range, or anything else that is refused, is left
+// masked_select, cumsum, cumprod of dense tensors, in one call each. An index out of range, or anything else that is refused, is left
 // to the Python path, which knows the words.
 #include "index.h"
 
@@ -473,23 +473,24 @@ PyObject* pdist(const Call& c) {
     return tensor_around(array, FLOAT32);
 }
 
-// ---- running sums: one after the other, in the type in which the record sums
+// ---- running sums and products: one after the other, in the type in which the records keep them
 
-template <class T, class Total> void run_sums(const Along& s, void* result) {
+template <class T, class Total, bool products> void accumulate(const Along& s, void* result) {
     const T* x = (const T*)PyArray_DATA(s.a);
-    typedef std::conditional_t<std::is_integral_v<T>, Total, T> Out;
+    typedef std::conditional_t<std::is_integral_v<T>, int64_t, T> Out;
     Out* out = (Out*)result;
     for (npy_intp o = 0; o < s.outer; o++, x += s.size * s.inner, out += s.size * s.inner)
         for (npy_intp j = 0; j < s.inner; j++) {
-            Total total = 0;
+            Total total = products;
             for (npy_intp k = 0; k < s.size; k++) {
-                total += (Total)widen(x[k * s.inner + j]);
+                Total own = (Total)widen(x[k * s.inner + j]);
+                total = products ? total * own : total + own;
                 out[k * s.inner + j] = Narrow<Out>::of(total);
             }
         }
 }
 
-PyObject* cumsum(const Call& c) {
+template <bool products> PyObject* running(const Call& c) {
     static const Names<2> names("input", "dim");
     PyObject* a[2];
     Along s;
@@ -500,13 +501,13 @@ PyObject* cumsum(const Call& c) {
     if (!array || !d) return nullptr;
     void* out = data_of(array.get());
     switch (s.type) {
-    case FLOAT32: run_sums<float, float>(s, out); break;
-    case FLOAT64: run_sums<double, double>(s, out); break;
-    case FLOAT16: run_sums<Half, float>(s, out); break;
-    case BFLOAT16: run_sums<BFloat, float>(s, out); break;
-    case INT64: run_sums<int64_t, int64_t>(s, out); break;
-    case INT32: run_sums<int32_t, int64_t>(s, out); break;
-    case UINT8: run_sums<uint8_t, int64_t>(s, out); break;
+    case FLOAT32: accumulate<float, double, products>(s, out); break;
+    case FLOAT64: accumulate<double, double, products>(s, out); break;
+    case FLOAT16: accumulate<Half, float, products>(s, out); break;
+    case BFLOAT16: accumulate<BFloat, float, products>(s, out); break;
+    case INT64: accumulate<int64_t, uint64_t, products>(s, out); break;
+    case INT32: accumulate<int32_t, uint64_t, products>(s, out); break;
+    case UINT8: accumulate<uint8_t, uint64_t, products>(s, out); break;
     default: return nullptr;
     }
     PyObject* given[] = {a[0], d.get()};
@@ -518,7 +519,7 @@ PyObject* cumsum(const Call& c) {
 const SmallEntry small_lookups[] = {{"gather", gather}, {"take_along_dim", take_along_dim}, {"take", take},
     {"index_select", index_select}, {"masked_select", masked_select}, {"scatter", scatter<false>},
     {"scatter_add", scatter<true>}, {"index_add", index_write<true>}, {"index_copy", index_write<false>},
-    {"cumsum", cumsum}, {"index_put_", index_put_in_place},
+    {"cumsum", running<false>}, {"cumprod", running<true>}, {"index_put_", index_put_in_place},
     {"masked_scatter_", masked_scatter_in_place}, {"index_fill", index_fill}, {"pdist", pdist}, {"roll", roll}, {nullptr, nullptr}};
 
 void small_pair_distances(const float* x, npy_intp rows, npy_intp width, float* out) {

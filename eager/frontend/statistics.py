@@ -33,6 +33,7 @@ Histogram = return_types.histogram
 # -- running
 
 
+@public.small(s.cumprod)
 @public.both
 @numpy_names
 def cumprod(input, dim, *, dtype=None, out=None):

@@ -10,7 +10,7 @@ from .arithmetic import add, gt, mul, neg, sub, where
 from .creation import full
 from .elementary import exp, log
 from .indexing import scatter_add
-from .sorting import cumsum
+from .sorting import accumulated, cumsum
 from .rearrange import cat, flip
 from .views import slice_dim
 
@@ -55,7 +55,14 @@ def cumprod(s, x):
     return x
 
 
-cumprod.native(cumulative.product)
+@cumprod.native
+def _(x, dim):
+    return cumulative.running("product", x, dim) if x.dtype.kind != "b" else NotImplemented
+
+
+@cumprod.numpy
+def _(x, dim):
+    return accumulated(np.cumprod, x, dim)
 
 
 @cumprod.grad("x")

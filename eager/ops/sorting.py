@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...runtime import elementwise, sorting as order
+from ...runtime import cumulative, sorting as order
 from .. import dtypes
 from ..op.gradient import Meta
 from ..op.meta import Spec
@@ -19,19 +19,27 @@ def cumsum(s, x):
 
 @cumsum.native
 def _(x, dim):
-    return elementwise.running_sum(x, dim) if x.ndim and x.dtype.kind != "b" else NotImplemented
+    return cumulative.running("sum", x, dim) if x.dtype.kind != "b" else NotImplemented
 
 
 @cumsum.calls
 def _(c, outs, x, dim):
-    return elementwise.running_sum_calls(c, outs[0], x, dim)
+    return cumulative.running_sum_calls(c, outs[0], x, dim)
+
+
+def accumulated(function, x, dim):
+    """Running sums or products by numpy's function, in what PyTorch keeps them in: halves in single precision, all else in
+    twice its own."""
+    if x.dtype.kind in "biu":
+        return function(x, axis=dim, dtype=np.int64)
+    kind = np.float32 if x.dtype.itemsize < 4 else np.complex128 if x.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        return function(x, axis=dim, dtype=kind).astype(x.dtype, copy=False)
 
 
 @cumsum.numpy
 def _(x, dim):
-    kind = np.int64 if x.dtype.kind in "biu" else np.float32 if x.dtype.itemsize < 4 else x.dtype
-    out = np.cumsum(x, axis=dim, dtype=kind)
-    return out if x.dtype.kind in "biu" else out.astype(x.dtype, copy=False)
+    return accumulated(np.cumsum, x, dim)
 
 
 @cumsum.grad("x")

@@ -136,7 +136,8 @@ namespace {
     {"fold_windows", FB_WHOLE_TYPES(fold_windows)}, \
     {"pair_distances", FB_WHOLE_TYPES(pair_distances)}, \
     {"pair_distances_back", FB_WHOLE_TYPES(pair_distances_back)}, \
-    {"running_product", FB_ALL_TYPES(running_product)}, \
+    {"running_product_rows", FB_ALL_TYPES(running_product_rows)}, \
+    {"running_product_columns", FB_ALL_TYPES(running_product_columns)}, \
     {"running_max", FB_ALL_TYPES_OF(running_extreme, true)}, \
     {"running_min", FB_ALL_TYPES_OF(running_extreme, false)}, \
     {"recurrence", FB_WHOLE_TYPES(recurrence)}, \

@@ -45,6 +45,35 @@ def test_whole_results_in_the_type_asked_for(function):
         assert got.tolist() == function(x, 0).to(dtype).tolist()
 
 
+@pytest.mark.parametrize("shape", [(3,), (50,), (20_000,), (40, 300), (300, 70), (3, 40, 170)], ids=str)
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_running_totals_of_floats_are_kept_in_doubles(name, shape):
+    """Rounded once each, by every path and compiled; as PyTorch has them on this device."""
+    ours, theirs = getattr(fl, name), getattr(np, name)
+    x = (1 + 0.1 * np.random.default_rng(0).standard_normal(shape)).astype(np.float32)
+    for d in range(len(shape)):
+        wanted = theirs(x, axis=d, dtype=np.float64).astype(np.float32)
+        t = fl.from_numpy(x)
+        np.testing.assert_array_equal(ours(t, d).numpy(), wanted)
+        np.testing.assert_array_equal(ours(fl.stack([t, t], -1)[..., 0], d).numpy(), wanted)
+        np.testing.assert_array_equal(fl.compile(lambda t: ours(t, d))(t).numpy(), wanted)  # noqa: B023
+
+
+def test_running_products_come_back_from_below_the_smallest_float():
+    x = fl.cat([fl.full((200,), 0.5), fl.full((200,), 2.0)])
+    for t in (x, x.expand(50, 400), x[:, None].expand(400, 50)):
+        d = 0 if t.shape[0] == 400 else 1
+        assert t.cumprod(d).select(d, -1).eq(1).all()
+    assert x.to(fl.complex64).cumprod(0)[-1] == 1
+
+
+def test_gradient_of_small_running_products_at_zeros():
+    for zeros in ((), (1,), (1, 3)):
+        x = fl.tensor([2.0, 3.0, -1.5, 4.0, 0.5], dtype=fl.float64)
+        x[list(zeros)] = 0
+        assert fl.autograd.gradcheck(lambda x: x.cumprod(0), (x.requires_grad_(),))
+
+
 def test_sum_as_bool():
     assert fl.sum(fl.tensor([2, 2]), dtype=fl.bool).item() is True
     with pytest.raises(NotImplementedError, match="Bool"):

@@ -9,8 +9,10 @@ import pytest
 from flambeau.runtime import (
     _native,
     attention,
+    cumulative,
     kernels,
     elementwise,
+    grid_sample,
     copy_gather,
     native,
     sorting,
@@ -288,7 +290,26 @@ def test_sorting_is_stable_with_nan_last(dtype, descending, n, rng):
 def test_running_sums(rng):
     x = rng.standard_normal((30, 40, 9)).astype(np.float32)
     for dim in range(3):
-        close(elementwise.running_sum(x, dim), wide(x).cumsum(dim), 1e-4)
+        np.testing.assert_array_equal(cumulative.running("sum", x, dim), wide(x).cumsum(dim).astype(np.float32))
+        np.testing.assert_array_equal(cumulative.running("product", x, dim), wide(x).cumprod(dim).astype(np.float32))
+
+
+# -- images at the places of a grid
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_registers_of_points_of_any_number(mode, padding, rng):
+    x = rng.standard_normal((2, 3, 5, 6)).astype(np.float32)
+    for points in (1, 2, 3, 5, 8, 9, 15, 16, 17, 33):
+        grid = (rng.random((2, 1, points, 2)) * 3 - 1.5).astype(np.float32)
+        g = rng.standard_normal((2, 3, 1, points)).astype(np.float32)
+        close(
+            grid_sample.sample(x, grid, mode, padding, False), grid_sample.sample(wide(x), wide(grid), mode, padding, False), 1e-4
+        )
+        found = grid_sample.gradients(g, x, grid, mode, padding, False)
+        for a, b in zip(found, grid_sample.gradients(wide(g), wide(x), wide(grid), mode, padding, False)):
+            close(a, b, 1e-4)
 
 
 # -- attention
