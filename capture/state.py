@@ -24,7 +24,7 @@ from ..eager.state import state as eager_state
 from ..eager.tensor import Tensor
 from ..runtime.errors import CheckFailed
 from ..runtime.identity import WeakIdKeyDictionary
-from . import surroundings
+from . import thread_local_state
 
 native: Any  # the extension; None on a Python whose frames it does not know: everything runs eagerly
 try:
@@ -102,8 +102,8 @@ if native is not None:
         check_failed=CheckFailed,
         state=eager_state,
         hook_names=eager_module._HOOK_DICTS,
-        keep=surroundings.save_state,
-        put_back=surroundings.restore_state,
+        keep=thread_local_state.save_state,
+        put_back=thread_local_state.restore_state,
     )
 
 

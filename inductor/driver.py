@@ -15,7 +15,7 @@ from ..capture.graph.graph import Graph
 from ..eager.state import recording
 from ..eager.tensor import Tensor
 from ..runtime import compile_log, source_hash, toolchain
-from .given_outputs import assemble_outputs
+from .runtime.output_aliases import assemble_outputs
 from .graph import dump, passes, verify
 from .graph.accumulated_gradients import join_products, join_slices
 from .graph.decompose import decompose, open_for

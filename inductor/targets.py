@@ -19,7 +19,7 @@ from ..eager.tensor import Tensor
 from ..runtime import compile_log, counters, locks, toolchain
 from ..runtime.config import config
 from ..runtime.errors import CheckFailed, FlambeauError, Unsupported
-from .cpp.wrapper import AsyncCompile
+from .cpp.async_compile import AsyncCompile
 from .graph import dump
 from .graph.compiler_ops import restride
 from .loops.body import Buffer

@@ -737,7 +737,7 @@ def zeros_merge():
     error="has been modified by an inplace operation",
 )
 def saved_values_overwritten():
-    rewrite("inductor.given_outputs:assemble_outputs", "if place[0] and places.count(place) == 1", "if place[0]")
+    rewrite("inductor.runtime.output_aliases:assemble_outputs", "if place[0] and places.count(place) == 1", "if place[0]")
 
 
 @fault(
@@ -1373,7 +1373,7 @@ def cached_calls_traced_with_numbers():
     "tests/capture/test_interrupts.py::test_an_error_before_any_line_leaves_nothing",
 )
 def nothing_put_back():
-    rewrite("capture.surroundings:restore_state", "for local in LOCALS:", "return\n    for local in LOCALS:")
+    rewrite("capture.thread_local_state:restore_state", "for local in LOCALS:", "return\n    for local in LOCALS:")
 
 
 @fault(
@@ -1934,7 +1934,7 @@ def copies_dropped():
 )
 def views_from_the_start():
     rewrite(
-        "inductor.given_outputs:shown_gradient",
+        "inductor.runtime.output_aliases:shown_gradient",
         "tuple(base.args[1:])",
         "tuple(0 if base.target.name == 'slice' and k == 1 else a for k, a in enumerate(base.args[1:]))",
     )
@@ -2013,13 +2013,13 @@ def blocks_drawn_in_pairs():
     "tests/eager/test_random_torch.py::test_compiled_draws[eager]",
 )
 def draws_from_the_last():
-    rewrite("capture.graph.draws_ahead:DrawsBefore.__init__", "lambda n: n.draw or 0", "lambda n: -(n.draw or 0)")
+    rewrite("capture.graph.functionalize_rng:FunctionalizedRng.__init__", "lambda n: n.draw or 0", "lambda n: -(n.draw or 0)")
 
 
 @fault(
     "graph",
     "a size is read from the stride of a single element",
-    "tests/inductor/test_cpp_wrapper.py::test_sizes_are_not_read_from_strides_of_one_element",
+    "tests/inductor/test_launcher.py::test_sizes_are_not_read_from_strides_of_one_element",
     error="returned an invalid gradient",
 )
 def sizes_from_any_stride():

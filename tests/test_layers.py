@@ -12,7 +12,7 @@ LAYERS = ["runtime", "eager", "capture", "inductor", "cli"]
 # not import each other in a circle.
 PHASES = {
     "capture": [
-        {"surroundings", "breaks", "shapes"},
+        {"thread_local_state", "breaks", "shapes"},
         {"state", "fx", "report"},
         {"skipfiles", "bytecode", "guards"},
         {"graph"},
@@ -26,7 +26,7 @@ PHASES = {
         {"graph", "schedule"},
         {"cpp"},
         {"runtime"},
-        {"targets", "given_outputs"},
+        {"targets"},
         {"driver"},
         {"debug_backends", "tools"},
         {"triton"},

@@ -11,7 +11,7 @@
 struct EagerClasses : TensorLayout {
     PyTypeObject* ndarray = nullptr;
     PyObject* state = nullptr;         // eager's thread-local state: `state.grad`
-    PyObject* keep = nullptr;          // () -> this thread's state (surroundings.py)
+    PyObject* keep = nullptr;          // () -> this thread's state (thread_local_state.py)
     PyObject* put_back = nullptr;      // (this thread's state): as it was; twice is as good as once
     PyObject* hook_names = nullptr;    // names of a Module's hook dictionaries
 

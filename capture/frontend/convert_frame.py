@@ -322,9 +322,9 @@ class Trace:
             with record.stage("backend"):
                 backend = self.job.options.backend
                 if graph.draws and random.in_order is not None:
-                    from ..graph.draws_ahead import DrawingAhead
+                    from ..graph.functionalize_rng import FunctionalizeRng
 
-                    backend = DrawingAhead(backend)
+                    backend = FunctionalizeRng(backend)
                 with setting(autocast=None):
                     compiled = split_at_reads(graph, backend) or backend(graph, values)
                 record.graphs.append((graph, backend, compiled))

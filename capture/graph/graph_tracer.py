@@ -107,8 +107,8 @@ class GraphTracer(dispatch.Mode):
 
     def draw_in_order(self, op: Any, args: tuple) -> Any:
         """PyTorch's numbers: records that draw them become nodes (None), whose draws are made before the graph runs
-        (draws_ahead.py); what is made of draws and data is opened up to these."""
-        from .draws_ahead import on_cpu
+        (functionalize_rng.py); what is made of draws and data is opened up to these."""
+        from .functionalize_rng import on_cpu
 
         if not on_cpu(op, args):
             return None

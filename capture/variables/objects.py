@@ -15,7 +15,7 @@ import types
 from typing import Any
 from collections.abc import Callable
 
-from .. import surroundings
+from .. import thread_local_state
 from ..breaks import UserRaise, unsupported
 from ..guards.class_lookups import IMMUTABLE_TYPE, is_data_descriptor
 from ..guards.source import Attr, DictAttr, Pinned, Source
@@ -61,7 +61,7 @@ class Lookups(threading.local):
 
 
 lookups = Lookups()
-surroundings.LOCALS.append(lookups)
+thread_local_state.LOCALS.append(lookups)
 
 
 class UserObjectVariable(Variable):

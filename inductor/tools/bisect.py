@@ -31,7 +31,7 @@ from ..graph import verify
 from ..graph.decompose import decompose
 from ..loops.body import Buffer
 from ..cpp.codegen import generate
-from ..cpp.wrapper import load
+from ..cpp.async_compile import load
 from ..graph.functionalize import FunctionalGraph
 from ..loops.interpreter import Machine
 from ..loops.ir import Kernel, Program, buffers_read, buffers_written

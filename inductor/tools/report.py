@@ -22,7 +22,7 @@ from ...runtime.config import config
 from ...runtime.errors import FlambeauError
 from ...capture.report import data, timeline
 from .. import driver, targets
-from ..given_outputs import assemble_outputs, split_outputs
+from ..runtime.output_aliases import assemble_outputs, split_outputs
 from ..graph import dump
 from ..pass_manager import Facts, Target
 from ..runtime.runtime_wrapper import OutputAssembler, CompiledGraph, Executable, FunctionExecutable

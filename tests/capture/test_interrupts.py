@@ -15,7 +15,7 @@ import time
 import pytest
 
 import flambeau as torch
-from flambeau.capture import surroundings
+from flambeau.capture import thread_local_state
 from flambeau.capture.frontend.api import Compiled
 from flambeau.eager.state import state
 from flambeau.runtime import locks, compile_log
@@ -28,7 +28,7 @@ WATCHED = tuple(
     for name in (
         "capture/frontend/api.py",
         "capture/frontend/convert_frame.py",
-        "capture/surroundings.py",
+        "capture/thread_local_state.py",
         "capture/graph/graph_tracer.py",
         "capture/frontend/trace_context.py",
         "capture/frontend/trace_state.py",
@@ -61,7 +61,7 @@ def program(x, n):
 
 def surrounded():
     """All that a later call depends on."""
-    fields = [(type(local).__name__, surroundings.fields_of(local)) for local in surroundings.LOCALS]
+    fields = [(type(local).__name__, thread_local_state.fields_of(local)) for local in thread_local_state.LOCALS]
     held = [(name, {k: v for k, v in found.items() if v not in (None, [], {})}) for name, found in fields]
     return (
         [each for each in held if each[1]],
@@ -181,7 +181,7 @@ def test_signals_at_random_moments(monkeypatch):
 
 def test_what_settles_is_interrupted_itself(monkeypatch):
     """`restore_state` is called again until it ends; the first error stays."""
-    kept, calls = surroundings.restore_state, []
+    kept, calls = thread_local_state.restore_state, []
 
     def often(saved):
         calls.append(saved)
@@ -194,7 +194,7 @@ def test_what_settles_is_interrupted_itself(monkeypatch):
     import numpy as np
 
     def use(put_back):
-        native.configure(tensor=Tensor, ndarray=np.ndarray, keep=surroundings.save_state, put_back=put_back)
+        native.configure(tensor=Tensor, ndarray=np.ndarray, keep=thread_local_state.save_state, put_back=put_back)
 
     use(often)
     try:

@@ -188,7 +188,7 @@ def test_workers_draw_the_same_numbers_however_they_start():
 def test_what_is_loaded_without_it():
     text = (
         "import sys, flambeau; flambeau.compile(lambda x: x + 1)(flambeau.ones(3)); flambeau.rand(3)\n"
-        "print([m for m in sys.modules if m.endswith(('mersenne', 'draws_ahead'))])"
+        "print([m for m in sys.modules if m.endswith(('mersenne', 'functionalize_rng'))])"
     )
     assert run(text) == "[]"
 

@@ -7,7 +7,7 @@ import numpy as np
 from flambeau.capture.shapes.expr import var
 from flambeau.eager import dtypes
 from flambeau.inductor.loops import interpreter
-from flambeau.inductor.cpp import wrapper
+from flambeau.inductor.cpp import async_compile
 from flambeau.inductor.loops.ir import Axis, Body, Buffer, LoopKernel, Program, Reduce, Step, Store
 
 
@@ -73,7 +73,7 @@ def check(p, inputs, scalars=None, rtol=2e-6, atol=1e-6, verify=True):
     """C++ and interpreter agree on the program; returns the C++ outputs."""
     if verify:
         p.verify()
-    compiled = wrapper.load(p, wrap=False)
+    compiled = async_compile.load(p, wrap=False)
     copies = [x.copy() if isinstance(x, np.ndarray) else x for x in inputs]
     scalars = scalars or {}
     got = compiled(inputs, scalars.get("seed", 0), scalars.get("base", 0))

@@ -21,7 +21,7 @@ from flambeau.eager.tensor import Tensor
 from flambeau.inductor import driver, targets
 from flambeau.inductor.pass_manager import Target
 from flambeau.inductor.loops.body import Buffer
-from flambeau.inductor.cpp import codegen, cpp_text, wrapper
+from flambeau.inductor.cpp import codegen, cpp_text, async_compile
 from flambeau.inductor.loops.interpreter import run as run_program
 from flambeau.inductor.schedule.memory_planning import overwritten
 from flambeau.inductor.runtime.compare_stages import own_copy
@@ -124,12 +124,12 @@ class Unit:
         with config.patch(optimize=config.optimize if plain else 0):
             path = toolchain.build([unit_text([g for _, g in made], plain)])
         library = ctypes.CDLL(path)
-        wrapper._bind_tensor()
+        async_compile._bind_tensor()
         for k, (twin, generated) in enumerate(made):
             entry = types.SimpleNamespace(
                 fb_run=getattr(library, f"fb_run_{k}"), fb_plan=getattr(library, f"fb_plan_{k}"), library=library
             )
-            twin.native = wrapper._launcher(twin.program, generated, entry, True)
+            twin.native = async_compile._launcher(twin.program, generated, entry, True)
         return len(made)
 
 

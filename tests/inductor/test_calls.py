@@ -142,16 +142,16 @@ def test_halves_round_once():
 
 def text_of(f, *args):
     """The generated C++ of a function without gradients."""
-    from flambeau.inductor.cpp import wrapper
+    from flambeau.inductor.cpp import async_compile
 
-    texts, load = [], wrapper.CppExecutable.__init__
+    texts, load = [], async_compile.CppExecutable.__init__
 
     def remember(self, launch, path, source, launcher):
         texts.append(source)
         load(self, launch, path, source, launcher)
 
     with pytest.MonkeyPatch.context() as patch, flambeau.no_grad():
-        patch.setattr(wrapper.CppExecutable, "__init__", remember)
+        patch.setattr(async_compile.CppExecutable, "__init__", remember)
         sources(f, *args)
     return texts[0]
 

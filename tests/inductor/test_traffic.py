@@ -10,7 +10,7 @@ import flambeau as torch
 from flambeau.eager.op.op import OPS as O
 from flambeau.inductor.loops import interpreter
 from flambeau.inductor.schedule import scheduler as scheduler
-from flambeau.inductor.cpp import prefetch, wrapper
+from flambeau.inductor.cpp import prefetch, async_compile
 from flambeau.inductor.cpp.codegen import generate
 from flambeau.inductor.loops.lower import lower
 from flambeau.inductor.schedule.memory_planning import plan
@@ -96,7 +96,7 @@ def test_symbolic_sizes_decide_in_the_call(trace, make, assert_close, monkeypatc
     monkeypatch.setattr(prefetch, "STREAM_FROM", 2 * 4 * 50 * 64)
     program = plan(schedule(lower(trace(lambda x: O["exp"](x), make(50, 64), symbolic=True))))
     assert "const bool far = " in generate(program).text and "stream_if(far, " in generate(program).text
-    compiled = wrapper.load(program, wrap=False)
+    compiled = async_compile.load(program, wrap=False)
     for rows in (50, 51, 49):  # just large enough, larger, too small
         x = make(rows, 64)
         assert_close(compiled([x._fl_array])[0], np.exp(x._fl_array), 1e-5, 1e-6)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..capture.graph.graph import Graph, Node
-from ..eager.op.op import Kind
-from .graph import passes
-from .graph.joint_graph import is_tangent
-from .graph.retrace import fresh_fake
-from .graph.schemas import ViewOfInput, ViewOfOutput, ViewStep
-from .runtime.runtime_wrapper import OutputAssembler, Executable, replay
+from ...capture.graph.graph import Graph, Node
+from ...eager.op.op import Kind
+from ..graph import passes
+from ..graph.joint_graph import is_tangent
+from ..graph.retrace import fresh_fake
+from ..graph.schemas import ViewOfInput, ViewOfOutput, ViewStep
+from .runtime_wrapper import OutputAssembler, Executable, replay
 
 
 def assemble_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], writes: tuple) -> Executable:

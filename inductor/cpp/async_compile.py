@@ -1,4 +1,4 @@
-"""From a loop program to a callable: compile the C++ text, and tell the launcher how it is called.
+"""From a loop program to a callable: the C++ compiler works on its text, and the launcher is told how the code is called.
 
 In: a `Program`. Out: `CppExecutable` (launch.py): `run(inputs, seed, base) -> outputs`, its source and its statistics.
 """

@@ -14,7 +14,7 @@ import flambeau
 from flambeau.eager import api  # noqa: F401  (records and methods)
 from flambeau.eager.op.op import OPS
 from flambeau.eager.tensor import Tensor
-from flambeau.inductor.cpp.wrapper import load
+from flambeau.inductor.cpp.async_compile import load
 from flambeau.inductor.loops.ir import ExternCall, Symbol, View
 from flambeau.runtime import counters, native, toolchain
 from flambeau.runtime.config import config

@@ -25,7 +25,7 @@ def on_cpu(op: Any, args: tuple) -> bool:
     return all(str(place).startswith("cpu") for place in (*given, *(a._fl_device for a in args if isinstance(a, Tensor))))
 
 
-class DrawingAhead:
+class FunctionalizeRng:
     """A backend whose graphs have what they draw among their inputs."""
 
     takes_reads = False
@@ -35,15 +35,15 @@ class DrawingAhead:
         self.describe = None if backend.describe is None else self.described
 
     def __call__(self, graph: Graph, inputs: Sequence) -> Any:
-        return draws_before(graph, self.backend, inputs)
+        return functionalize_rng(graph, self.backend, inputs)
 
     def described(self, graph: Graph, compiled: Any) -> Any:
-        if isinstance(compiled, DrawsBefore):
+        if isinstance(compiled, FunctionalizedRng):
             graph, compiled = compiled.graph, compiled.compiled
         return self.backend.describe(graph, compiled)
 
 
-def draws_before(graph: Graph, backend: Any, inputs: Sequence) -> Any:
+def functionalize_rng(graph: Graph, backend: Any, inputs: Sequence) -> Any:
     """The backend's callable for a graph, behind one that draws what the graph does."""
     found = [
         n
@@ -52,14 +52,14 @@ def draws_before(graph: Graph, backend: Any, inputs: Sequence) -> Any:
     ]
     if not found:
         return backend(graph, inputs)
-    return DrawsBefore(graph, found, backend, inputs)
+    return FunctionalizedRng(graph, found, backend, inputs)
 
 
 def values_of(node: Node) -> tuple:
     return map_args(node.args, lambda v: v.value if isinstance(v, Node) else v)
 
 
-class DrawsBefore:
+class FunctionalizedRng:
     """`graph`: what the backend got; `compiled`: what it made of that."""
 
     def __init__(self, graph: Graph, draws: list[Node], backend: Any, inputs: Sequence):
