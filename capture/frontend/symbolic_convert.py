@@ -21,15 +21,14 @@ from ...runtime.errors import Unsupported
 from ...runtime.locks import cached_property
 from ..breaks import GraphBreak, UserRaise, unsupported
 from ..bytecode.code_cache import OWN, listing
-from ..bytecode.opcodes import CLOSE_RETURNS, call_pair
-from .generator_close import closes_quietly
+from ..bytecode.opcodes import call_pair
 from ..guards.source import Global, Pinned, item
 from ..variables.base import DELETED, NULL, LazyVariable, NotPlain, Variable
 from ..variables.constant import ConstantVariable, SymVariable
 from ..variables.dicts import DictVariable
 from ..variables.exceptions import ExceptionVariable, TracebackVariable
 from ..variables.functions import CellVariable, UserFunctionVariable
-from ..variables.iterators import IteratorVariable
+from ..variables.generators import GeneratorVariable
 from ..variables.late_handlers import know_libraries
 from ..variables.module import Module, ModuleVariable
 from ..variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
@@ -756,106 +755,6 @@ OPCODES: dict[str, Callable] = {name: method for name, method in vars(Frame).ite
 
 
 # -- inlining --------------------------------------------------------------------------------------------------------
-
-
-class GeneratorVariable(IteratorVariable):
-    """A generator: its frame runs from one yield to the next."""
-
-    cls = types.GeneratorType
-
-    def __init__(self, frame: Frame):
-        super().__init__()
-        self.frame, self.started, self.done, self.returned = frame, False, False, None
-        self.made_at = frame.tx.frames[0].step - 1
-        frame.tx.generators.append(self)
-
-    def get_attr(self, tx: Any, name: str) -> Variable:
-        if name in ("__name__", "__qualname__"):
-            return tx.constant(self.frame.code.co_name if name == "__name__" else self.frame.code.co_qualname)
-        return super().get_attr(tx, name)
-
-    def next(self, tx: Any, sent: Any = None) -> Any:
-        if self.done:
-            self.returned = None  # told once, to whoever ran it to its end
-            return None
-        if self.frame in tx.frames:
-            raise unsupported("generator", f"a generator of {self.frame.code.co_qualname} is advanced while it runs")
-        sent = (sent or tx.constant(None)).realize()
-        if self.started:
-            self.frame.push(sent)
-        elif not (sent.is_constant() and sent.plain() is None):
-            tx.raise_error(TypeError, "can't send non-None value to a just-started generator")
-        self.started = True
-        try:
-            value = self.frame.run()
-        except BaseException:
-            self.done = True
-            raise
-        if self.frame.result is not None:
-            self.done, self.returned = True, self.frame.result
-            return None
-        return value
-
-    def call_method(self, tx: Any, name: str, args: list, kwargs: dict) -> Any:
-        if name == "send":
-            value = self.next(tx, args[0])
-            return value if value is not None else tx.stop_iteration(self)
-        if name == "close":
-            return self.close(tx)
-        if name == "throw":
-            return self.throw(tx, args)
-        return super().call_method(tx, name, args, kwargs)
-
-    def close(self, tx: Any) -> Variable | None:
-        """Run what the generator has in `finally` and `with`."""
-        if not self.started:
-            self.done = True
-        if not self.done:
-            error, ignored = UserRaise(ExceptionVariable(GeneratorExit)), False
-            try:
-                if self.frame.handle(error):
-                    ignored = self.frame.run() is not None and self.frame.result is None
-                    if ignored:  # it waits at that yield, and goes on when it is asked again
-                        tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
-                    if CLOSE_RETURNS:
-                        return self.frame.result
-            except UserRaise as raised:
-                if not issubclass(raised.variable.cls, GeneratorExit):
-                    raise
-            finally:
-                self.done = not ignored
-        return tx.constant(None)
-
-    def refuse_unfinished(self) -> None:
-        """Python would run the rest of a `finally` or `with` when it drops the generator; let Python have it."""
-        if self.started and not self.done and not closes_quietly(self.frame.tx, self.frame):
-            what = f"a generator of {self.frame.code.co_qualname} is left inside a try or with"
-            raise unsupported("generator", what, step=self.made_at)
-
-    def throw(self, tx: Any, args: list) -> Variable:
-        raised = args[1] if len(args) > 1 and isinstance(args[1], ExceptionVariable) else args[0]
-        if isinstance(raised, ClassVariable) and issubclass(raised.cls, BaseException) and len(args) == 1:
-            raised = tx.call(raised, [], {})
-        own = args[2].raised if len(args) == 3 and isinstance(args[2], TracebackVariable) else None
-        no_trace = len(args) < 3 or own is raised or args[2].is_constant() and args[2].plain() is None
-        if not isinstance(raised, ExceptionVariable) or not no_trace:
-            raise unsupported("exception", f"throwing {raised} into a generator")
-        error = UserRaise(raised)
-        waiting = self.started and not self.done
-        try:
-            if not waiting or not self.frame.handle(error):
-                raise error
-            value = self.frame.run()
-        except UserRaise:
-            self.done = True
-            raise
-        if self.frame.result is not None:
-            self.done, self.returned = True, self.frame.result
-            tx.stop_iteration(self)
-        return value
-
-    def reconstruct(self, gen: Any) -> None:
-        raise unsupported("generator", f"a generator of {self.frame.code.co_qualname} lives across the break")
 
 
 def ends_loudly(value: Variable) -> bool:
