@@ -77,7 +77,7 @@ class CaptureAttempts:
 
     def first_under(self, line: str | None, place: str) -> bool:
         """Whether nothing was told yet of what libraries do below this line of the program."""
-        if line is None or not is_library(place.rpartition(":")[0]):
+        if line is None or not state.is_library_file(place.rpartition(":")[0]):
             return True
         if line in self.told:
             return False
@@ -249,19 +249,14 @@ def own_values(value: Any) -> tuple:
 # -- whose line it is --------------------------------------------------------------------------------------------------
 
 
-def is_library(filename: str) -> bool:
-    """A file of Python's or of an installed package, or of this one."""
-    return state.is_library_file(filename)
-
-
 def line_of_program(stack: Any) -> str | None:
     """`file:line` of the innermost frame that the user wrote: of the traced ones, else of those that are running."""
     for place in reversed(stack or ()):
-        if not is_library(place[0]):
+        if not state.is_library_file(place[0]):
             return f"{place[0]}:{place[1]}"
     frame = sys._getframe(1)
     while frame is not None:
-        if not is_library(frame.f_code.co_filename):
+        if not state.is_library_file(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return None

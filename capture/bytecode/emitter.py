@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import types
 from contextlib import contextmanager
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import opcodes
@@ -26,6 +26,24 @@ from .instructions import NOWHERE, Instr
 from .liveness import SYNTHETIC
 
 _SIMPLE_LOADS = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_GLOBAL", "LOAD_DEREF"})
+
+
+def _writes(op: str) -> Callable[..., None]:
+    """A method that writes this op, with what it is given as the argument."""
+
+    def write(self: Emitter, argval: Any = None) -> None:
+        self.emit(op, argval)
+
+    return write
+
+
+def _jumps(op: str) -> Callable[..., None]:
+    """A method that writes this op with a label to jump to."""
+
+    def write(self: Emitter, label: Instr) -> None:
+        self.emit(op, None, label)
+
+    return write
 
 
 class Emitter:
@@ -83,11 +101,9 @@ class Emitter:
         self.instrs += instrs
 
     # stack
-    def load_const(self, value: Any) -> None:
-        self.emit("LOAD_CONST", value)
-
-    def pop(self) -> None:
-        self.emit("POP_TOP")
+    load_const = _writes("LOAD_CONST")
+    pop = _writes("POP_TOP")
+    push_null = _writes("PUSH_NULL")
 
     def copy(self, n: int = 1) -> None:
         self.emit("COPY", n)
@@ -95,130 +111,50 @@ class Emitter:
     def swap(self, n: int = 2) -> None:
         self.emit("SWAP", n)
 
-    def push_null(self) -> None:
-        self.emit("PUSH_NULL")
-
     def rotate(self, n: Any) -> None:
         """The top goes below the n-1 entries under it."""
         for depth in range(n, 1, -1):
             self.swap(depth)
 
     # names; a load of a local always checks that there is a value
-    def load_fast(self, name: str) -> None:
-        self.emit("LOAD_FAST_CHECK", name)
-
-    def take_fast(self, name: str) -> None:
-        self.emit("LOAD_FAST_AND_CLEAR", name)
+    load_fast = _writes("LOAD_FAST_CHECK")
+    take_fast = _writes("LOAD_FAST_AND_CLEAR")
+    store_fast = _writes("STORE_FAST")
+    delete_fast = _writes("DELETE_FAST")
+    load_global = _writes("LOAD_GLOBAL")
+    store_global = _writes("STORE_GLOBAL")
+    load_closure = _writes("LOAD_CLOSURE")
+    load_deref = _writes("LOAD_DEREF")
+    store_deref = _writes("STORE_DEREF")
 
     def move_fast(self, name: Any) -> None:
         """Push the value of a local, which has none from then on; it must have one."""
         self.load_fast(name)
         self.delete_fast(name)
 
-    def store_fast(self, name: str) -> None:
-        self.emit("STORE_FAST", name)
-
-    def delete_fast(self, name: str) -> None:
-        self.emit("DELETE_FAST", name)
-
-    def load_global(self, name: str) -> None:
-        self.emit("LOAD_GLOBAL", name)
-
-    def store_global(self, name: str) -> None:
-        self.emit("STORE_GLOBAL", name)
-
-    def delete_global(self, name: str) -> None:
-        self.emit("DELETE_GLOBAL", name)
-
-    def load_closure(self, name: str) -> None:
-        self.emit("LOAD_CLOSURE", name)
-
-    def load_deref(self, name: Any) -> None:
-        self.emit("LOAD_DEREF", name)
-
-    def store_deref(self, name: str) -> None:
-        self.emit("STORE_DEREF", name)
-
-    def delete_deref(self, name: str) -> None:
-        self.emit("DELETE_DEREF", name)
-
     # attributes and items; operands as on the stack: (value, obj) for store_attr, (value, obj, key) for store_subscr
-    def load_attr(self, name: str) -> None:
-        self.emit("LOAD_ATTR", name)
-
-    def load_method(self, name: str) -> None:
-        self.emit("LOAD_METHOD", name)
-
-    def store_attr(self, name: str) -> None:
-        self.emit("STORE_ATTR", name)
-
-    def delete_attr(self, name: str) -> None:
-        self.emit("DELETE_ATTR", name)
-
-    def binary_subscr(self) -> None:
-        self.emit("BINARY_SUBSCR")
-
-    def store_subscr(self) -> None:
-        self.emit("STORE_SUBSCR")
-
-    def delete_subscr(self) -> None:
-        self.emit("DELETE_SUBSCR")
+    load_attr = _writes("LOAD_ATTR")
+    load_method = _writes("LOAD_METHOD")
+    store_attr = _writes("STORE_ATTR")
+    delete_attr = _writes("DELETE_ATTR")
+    binary_subscr = _writes("BINARY_SUBSCR")
+    store_subscr = _writes("STORE_SUBSCR")
 
     # operators
-    def binary_op(self, symbol: Any) -> None:
-        self.emit("BINARY_OP", symbol)
-
-    def compare_op(self, symbol: Any) -> None:
-        self.emit("COMPARE_OP", symbol)
+    binary_op = _writes("BINARY_OP")
+    compare_op = _writes("COMPARE_OP")
 
     def is_op(self, invert: int = 0) -> None:
         self.emit("IS_OP", int(invert))
 
-    def contains_op(self, invert: int = 0) -> None:
-        self.emit("CONTAINS_OP", int(invert))
-
-    def unary_not(self) -> None:
-        self.emit("UNARY_NOT")
-
     # containers
-    def build_tuple(self, n: int) -> None:
-        self.emit("BUILD_TUPLE", n)
-
-    def build_list(self, n: int) -> None:
-        self.emit("BUILD_LIST", n)
-
-    def build_set(self, n: Any) -> None:
-        self.emit("BUILD_SET", n)
-
-    def build_map(self, n: int) -> None:
-        self.emit("BUILD_MAP", n)
-
-    def build_string(self, n: Any) -> None:
-        self.emit("BUILD_STRING", n)
-
-    def build_slice(self, n: Any) -> None:
-        self.emit("BUILD_SLICE", n)
-
-    def list_append(self, n: Any) -> None:
-        self.emit("LIST_APPEND", n)
-
-    def list_extend(self, n: Any) -> None:
-        self.emit("LIST_EXTEND", n)
-
-    def set_update(self, n: Any) -> None:
-        self.emit("SET_UPDATE", n)
-
-    def dict_update(self, n: Any) -> None:
-        self.emit("DICT_UPDATE", n)
-
-    def list_to_tuple(self) -> None:
-        self.emit("LIST_TO_TUPLE")
-
-    def unpack_sequence(self, n: Any) -> None:
-        self.emit("UNPACK_SEQUENCE", n)
-
-    def get_iter(self) -> None:
-        self.emit("GET_ITER")
+    build_tuple = _writes("BUILD_TUPLE")
+    build_list = _writes("BUILD_LIST")
+    build_map = _writes("BUILD_MAP")
+    list_append = _writes("LIST_APPEND")
+    set_update = _writes("SET_UPDATE")
+    unpack_sequence = _writes("UNPACK_SEQUENCE")
+    get_iter = _writes("GET_ITER")
 
     # calls
     def as_callable(self) -> None:
@@ -234,6 +170,13 @@ class Emitter:
 
     def call(self, count: int, kwnames: tuple = ()) -> None:
         self.emit("CALL", opcodes.CallShape(count, tuple(kwnames)))
+
+    def run(self, function: Any) -> None:
+        """A call without arguments, whose result nobody wants."""
+        self.load_const(function)
+        self.as_callable()
+        self.call(0)
+        self.pop()
 
     def call_function_ex(self, kwargs: Any = False) -> Any:
         self.emit("CALL_FUNCTION_EX", int(kwargs))
@@ -256,26 +199,8 @@ class Emitter:
         label.position, label.handler = self.position, self.handler
         self.instrs.append(label)
 
-    def jump(self, label: Any) -> None:
-        self.emit("JUMP", None, label)
-
-    def pop_jump_if_true(self, label: Any) -> None:
-        self.emit("POP_JUMP_IF_TRUE", None, label)
-
-    def pop_jump_if_false(self, label: Any) -> None:
-        self.emit("POP_JUMP_IF_FALSE", None, label)
-
-    def pop_jump_if_none(self, label: Any) -> None:
-        self.emit("POP_JUMP_IF_NONE", None, label)
-
-    def pop_jump_if_not_none(self, label: Any) -> None:
-        self.emit("POP_JUMP_IF_NOT_NONE", None, label)
-
-    def for_iter(self, end: Any) -> None:
-        self.emit("FOR_ITER", None, end)
-
-    def raise_varargs(self, n: Any) -> None:
-        self.emit("RAISE_VARARGS", n)
-
-    def return_value(self) -> None:
-        self.emit("RETURN_VALUE")
+    jump = _jumps("JUMP")
+    pop_jump_if_true = _jumps("POP_JUMP_IF_TRUE")
+    pop_jump_if_none = _jumps("POP_JUMP_IF_NONE")
+    for_iter = _jumps("FOR_ITER")
+    return_value = _writes("RETURN_VALUE")

@@ -139,9 +139,9 @@ def stack_depths(instrs: list) -> list[int]:
     return flow(instrs)[0]
 
 
-def flow(instrs: list, start: int = 0, depth: int = 0) -> tuple[list[int], int]:
-    """Depths before each instruction when running from `start` at `depth`, and the largest depth met."""
-    depths, work, largest = [-1] * len(instrs), [(start, depth)], depth
+def flow(instrs: list) -> tuple[list[int], int]:
+    """Depths before each instruction when running from the first one, and the largest depth met."""
+    depths, work, largest = [-1] * len(instrs), [(0, 0)], 0
     while work:
         index, depth = work.pop()
         if depths[index] >= 0:

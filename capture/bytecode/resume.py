@@ -246,10 +246,7 @@ def _enter(e: Emitter, parameters: dict, cells: tuple, depth: int) -> None:
 
 def write_taken(e: Emitter) -> None:
     """From here on the frame alone holds its arguments, as in a plain call."""
-    e.load_const(native.taken)
-    e.as_callable()
-    e.call(0)
-    e.pop()
+    e.run(native.taken)
 
 
 def _qualname(code: types.CodeType, instr: Any) -> str:

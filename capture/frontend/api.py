@@ -426,11 +426,8 @@ def reset() -> None:
         for door in compiled.all_doors():
             if door.plain != "generator":
                 door.clear()
-            door.__dict__.pop("learned", None)
-            door.__dict__.pop("history", None)
-            door.__dict__.pop("seen", None)
-            door.__dict__.pop("made_for", None)
-            door.__dict__.pop("barren", None)
+            for name in ("learned", "history", "seen", "made_for", "barren"):
+                door.__dict__.pop(name, None)
         compiled.reset()
         compiled.tries, compiled.growth = skipfiles.CaptureAttempts(), Growth()
         compiled.records.clear()

@@ -33,12 +33,12 @@ from ..bytecode.instructions import NOWHERE, decode, text
 from .symbolic_convert import Frame, StopTrace, inline, load_global
 from ..bytecode.code_cache import listing
 from ..bytecode.liveness import SYNTHETIC, is_local
-from ..skipfiles import is_library, line_of_program
+from ..skipfiles import line_of_program
 from ..graph.data_dependent import split_at_reads
 from ..guards.recompiles import AutomaticDynamic
 from ..bytecode.resume import check_splittable, emit_break, exit_sequence, first_own, is_resume, split, write_taken
 from ..guards.source import Free, Local, LocalCell, rest_local
-from ..state import native
+from ..state import is_library_file, native
 from ..variables.backward import refuse_escaped, free_used_history, with_freed_history
 from ..variables.base import NULL, LazyVariable, NotPlain, Variable
 from ..variables.constant import ConstantVariable, is_open_text
@@ -547,10 +547,7 @@ def set_grad(mode: bool) -> None:
 
 
 def write_hook_on(e: Emitter) -> None:
-    e.load_const(native.hook_on)
-    e.as_callable()
-    e.call(0)
-    e.pop()
+    e.run(native.hook_on)
 
 
 # -- resume functions of resume functions ------------------------------------------------------------------------------
@@ -595,7 +592,7 @@ def indices_of(cut: Any) -> list:
 def report_break(job: Conversion, reason: GraphBreak, record: compile_log.CompileRecord, plain: bool = False) -> None:
     """Count a break and keep it with its line and advice; a line of the program hears once of what libraries do below it."""
     place = keep_break(job, reason, record, plain)
-    below = line_of_program(reason.stack) if is_library(place.rpartition(":")[0]) else None
+    below = line_of_program(reason.stack) if is_library_file(place.rpartition(":")[0]) else None
     tries = getattr(job.cache, "tries", None)
     tell_break(reason, place, below, silent=tries is not None and not tries.first_under(below, place))
 

@@ -255,7 +255,7 @@ class Graph:
         with self.inserting_before(self._root):
             return self._insert(Node(self, "output", "output", "output", (args,)))
 
-    def copy_node(self, node: Node, change: Callable[[Node], Any], value: Any = None) -> Node:
+    def copy_node(self, node: Node, change: Callable[[Node], Any]) -> Node:
         """The same call here, with its inputs replaced, its name and marks kept."""
         new = Node(
             self,
@@ -263,7 +263,7 @@ class Graph:
             self.fresh_name(node.name),
             node.target,
             map_nodes(node.args, change),
-            node.value if value is None else value,
+            node.value,
             source=node.source,
             **node.marks(),
         )

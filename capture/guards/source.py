@@ -57,8 +57,8 @@ class Root(Source):
 
 
 @data
-class Local(Root):
-    """An argument of the frame."""
+class Argument(Root):
+    """What the frame was called with under a name."""
 
     local: str
 
@@ -67,22 +67,19 @@ class Local(Root):
 
     def step(self) -> tuple:
         return "arg", self.local
+
+
+@data
+class Local(Argument):
+    """An argument of the frame."""
 
     def reconstruct(self, emit: Any) -> None:
         emit.load_fast(self.local)
 
 
 @data
-class LocalCell(Root):
+class LocalCell(Argument):
     """An argument that nested functions share. Generated code has put it into a cell, and its first value into `.arg_<name>`."""
-
-    local: str
-
-    def name(self) -> str:
-        return self.local
-
-    def step(self) -> tuple:
-        return "arg", self.local
 
     def reconstruct(self, emit: Any) -> None:
         emit.load_fast(f".arg_{self.local}")
@@ -320,25 +317,6 @@ class Keyed(Source):
         self.base.reconstruct(emit)
         self.key_source.reconstruct(emit)
         emit.binary_subscr()
-
-
-@data
-class TypeOf(Source):
-    """The class of a value."""
-
-    base: Source
-
-    def name(self) -> str:
-        return f"type({self.base.name()})"
-
-    def step(self) -> tuple:
-        return "type", None
-
-    def reconstruct(self, emit: Any) -> None:
-        emit.load_const(type)
-        emit.as_callable()
-        self.base.reconstruct(emit)
-        emit.call(1)
 
 
 def item(base: Source, key: Any) -> Item:

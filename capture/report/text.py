@@ -95,12 +95,7 @@ def summary(report: Facts) -> str:
 def readable(told: str) -> str:
     """A guard with the short name of the file, and words for a value that an unfinished expression of the frame holds."""
     told, _, where = told.partition("   # ")
-    return STACK.sub(r"the waiting value \1", told) + (f"   # {base_name(where)}" if where else "")
-
-
-def base_name(where: str) -> str:
-    """A path's last part."""
-    return os.path.basename(where)
+    return STACK.sub(r"the waiting value \1", told) + (f"   # {os.path.basename(where)}" if where else "")
 
 
 def frame_row(frame: Frame) -> tuple[str, ...]:
@@ -108,7 +103,7 @@ def frame_row(frame: Frame) -> tuple[str, ...]:
     return (
         str(frame.number),
         frame.function,
-        f"{base_name(frame.file)}:{frame.line}",
+        f"{os.path.basename(frame.file)}:{frame.line}",
         ", ".join(map(str, frame.graphs)) or "none",
         str(len(frame.guards)),
         seconds(frame.seconds),
@@ -117,7 +112,7 @@ def frame_row(frame: Frame) -> tuple[str, ...]:
 
 
 def failed_rows(frame: Frame) -> list[tuple[str, ...]]:
-    rows = [(f"{frame.function} ({base_name(frame.file)}:{frame.line}), version {frame.version}",)]
+    rows = [(f"{frame.function} ({os.path.basename(frame.file)}:{frame.line}), version {frame.version}",)]
     for number, failed in enumerate(frame.failed):
         rows += [(f"    version {number}: {readable(line)}",) for line in failed.splitlines()]
     return rows
@@ -126,7 +121,7 @@ def failed_rows(frame: Frame) -> list[tuple[str, ...]]:
 def source_section(source: Source, report: Facts) -> Section:
     rows = [(f"{MARKS[line.status]} {line.number:5} {line.text}" + line_note(line, report),) for line in source.lines]
     return Section(
-        f"{source.function or 'line'} in {base_name(source.file)}   (+ in a graph, ! break, p in Python)",
+        f"{source.function or 'line'} in {os.path.basename(source.file)}   (+ in a graph, ! break, p in Python)",
         rows=rows,
         styles=[STYLES[line.status] for line in source.lines],
     )

@@ -159,6 +159,45 @@ class LazyVariable(Variable):
             self.source.reconstruct(gen.emit)
 
 
+class KnownVariable(Variable):
+    """An object that is the same one whenever the code runs (`plain` gives it): a class, a module, a function of C."""
+
+    shared = False
+
+    def python_type(self) -> type:
+        return type(self.plain())
+
+    def is_constant(self) -> bool:
+        return True
+
+    def identity(self) -> Any:
+        return self.plain()
+
+    def key(self) -> Any:
+        return self.plain()
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def reconstruct(self, gen: Any) -> None:
+        gen.emit.load_const(self.plain())
+
+
+class NamedMethod(Variable):
+    """A bound method that its owner knows by name, not called yet."""
+
+    def __init__(self, owner: Any, name: str):
+        super().__init__()
+        self.owner, self.name = owner, name
+
+    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
+        return self.owner.call_method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, gen: Any) -> None:
+        gen.load(self.owner)
+        gen.emit.load_attr(self.name)
+
+
 class OpaqueVariable(Variable):
     """An outside object of a kind that is not traced: it may be passed on and asked for its type, any other use is a graph
     break."""

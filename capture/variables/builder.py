@@ -131,9 +131,17 @@ def _literal(tx: Any, value: Any, source: Source) -> Variable:
     return ConstantVariable(value, source)
 
 
-def _singleton(tx: Any, value: Any, source: Source) -> ConstantVariable:
-    tx.guard_identity(source, value)
-    return ConstantVariable(value, source)
+def _by_identity(made: Callable) -> Callable:
+    """What wraps an object of which the entry relies on its being this very one."""
+
+    def wrap_known(tx: Any, value: Any, source: Source) -> Variable:
+        tx.guard_identity(source, value)
+        return made(value, source)
+
+    return wrap_known
+
+
+_singleton = _by_identity(ConstantVariable)
 
 
 def _float(tx: Any, value: float, source: Source) -> Variable:
@@ -270,21 +278,6 @@ def _builtin(tx: Any, value: Any, source: Source) -> Variable:
     return BuiltinVariable(value, source)
 
 
-def _cached(tx: Any, value: Any, source: Source) -> CachedFunctionVariable:
-    tx.guard_identity(source, value)
-    return CachedFunctionVariable(value, source)
-
-
-def _class(tx: Any, value: Any, source: Source) -> ClassVariable:
-    tx.guard_identity(source, value)
-    return ClassVariable(value, source)
-
-
-def _namespace(tx: Any, value: Any, source: Source) -> NamespaceVariable:
-    tx.guard_identity(source, value)
-    return NamespaceVariable(value, source)
-
-
 def _partial(tx: Any, value: Callable, source: Source) -> PartialVariable:
     tx.guard(source, "type_is", type(value))
     args = tx.wrap(value.args, Attr(source, "args"))
@@ -365,11 +358,6 @@ def _wrapper(tx: Any, value: Any, source: Source) -> Any:
     return tx.wrap_pinned(value.function, value.function.__name__)
 
 
-def _disabled(tx: Any, value: Any, source: Source) -> DisabledVariable:
-    tx.guard_identity(source, value)
-    return DisabledVariable(value, source)
-
-
 def _unknown(tx: Any, value: Any, source: Source) -> NoReturn:
     raise unsupported("value", f"{source.name()} is a {type(value).__module__}.{type(value).__qualname__}")
 
@@ -395,14 +383,14 @@ MAKERS = (
     ((set, frozenset), _set),
     (slice, _slice),
     (state.native.Wrapper, _wrapper),
-    (state.Disabled, _disabled),
+    (state.Disabled, _by_identity(DisabledVariable)),
     (types.FunctionType, _function),
     (types.MethodType, _method),
     ((*BUILTIN_FUNCTIONS, *NATIVE_CALLABLES, *FUNCTIONS, Op), _builtin),
-    (Cached, _cached),
-    (type, _class),
+    (Cached, _by_identity(CachedFunctionVariable)),
+    (type, _by_identity(ClassVariable)),
     (IMMUTABLE, _singleton),
-    (types.ModuleType, _namespace),
+    (types.ModuleType, _by_identity(NamespaceVariable)),
     (LOCKS, _lock),
     (super, _super),
     (functools.partial, _partial),

@@ -27,7 +27,7 @@ from ..breaks import unsupported
 from ..shapes.symbolic_shapes import SymFloat, SymInt, always_finite, float_op
 from ..guards.source import Pinned
 from .arguments import given_arguments, call_error
-from .base import Variable
+from .base import KnownVariable, Variable
 from .constant import special_method_result, HEAP_TYPE, ConstantVariable, SymVariable
 from .dicts import DictVariable, DictView
 from .functions import BoundMethodVariable, PartialVariable
@@ -78,44 +78,24 @@ def known_native(*names: Any) -> list:
     return [getattr(state.native, name) for name in names if state.native is not None]
 
 
-class BuiltinVariable(Variable):
+class BuiltinVariable(KnownVariable):
     """A function written in C or owned by the library: a handler, a real run, or a break."""
-
-    shared = False
 
     def __init__(self, fn: Any, source: Any = None):
         super().__init__(source)
         self.fn = fn
 
-    def python_type(self) -> type:
-        return type(self.fn)
-
     def plain(self) -> Any:
-        return self.fn
-
-    def is_constant(self) -> bool:
-        return True
-
-    def identity(self) -> Any:
-        return self.fn
-
-    def key(self) -> Any:
         return self.fn
 
     def describe(self) -> str:
         return f"{getattr(self.fn, '__module__', None) or 'builtins'}.{getattr(self.fn, '__qualname__', repr(self.fn))}"
-
-    def __str__(self) -> str:
-        return self.describe()
 
     def get_attr(self, tx: Any, name: str) -> Variable:
         return tx.fresh(tx.run(getattr, self.fn, name))
 
     def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
         return tx.call_builtin(self.fn, args, kwargs)
-
-    def reconstruct(self, gen: Any) -> None:
-        gen.emit.load_const(self.fn)
 
 
 class ThreadVariable(Variable):

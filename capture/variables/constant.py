@@ -19,7 +19,7 @@ from ...eager.sizes import SymBool, SymFloat, SymInt
 from ..breaks import unsupported
 from ..shapes.symbolic_shapes import FloatComparison
 from ..guards.source import Attr, Source
-from .base import Variable
+from .base import NamedMethod, Variable
 from .iterators import RangeIterator
 
 Cached = type(functools.lru_cache(len))
@@ -113,25 +113,14 @@ class PlainVariable(Variable):
         return tx.fresh(tx.run(len, self.value))
 
 
-class PlainMethod(Variable):
+class PlainMethod(NamedMethod):
     """A bound method of a plain value, not called yet."""
-
-    def __init__(self, owner: Any, name: str):
-        super().__init__()
-        self.owner, self.name = owner, name
 
     def python_type(self) -> type:
         return types.BuiltinMethodType if self.owner.python_type() is str else type(getattr(self.owner.plain(), self.name))
 
     def get_attr(self, tx: Any, name: str) -> Variable:
         return tx.fresh(tx.run(getattr, getattr(self.owner.plain(), self.name), name))
-
-    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
-        return self.owner.call_method(tx, self.name, args, kwargs)
-
-    def reconstruct(self, gen: Any) -> None:
-        gen.load(self.owner)
-        gen.emit.load_attr(self.name)
 
 
 class ConstantVariable(PlainVariable):

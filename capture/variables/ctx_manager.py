@@ -13,7 +13,7 @@ from typing import Any
 from ...eager.autograd import inference_mode, set_grad_enabled
 from ..breaks import unsupported
 from ..guards.source import Attr
-from .base import Variable
+from .base import NamedMethod, Variable
 
 
 class ManagerVariable(Variable):
@@ -185,19 +185,8 @@ class ManagerStateGuard:
         return bool(manager._previous) and manager._previous[-1] == self.previous
 
 
-class ManagerMethod(Variable):
+class ManagerMethod(NamedMethod):
     """`manager.__exit__`, as a `with` statement keeps it on the stack."""
-
-    def __init__(self, owner: Any, name: str):
-        super().__init__()
-        self.owner, self.name = owner, name
-
-    def call(self, tx: Any, args: list, kwargs: dict) -> Variable:
-        return self.owner.call_method(tx, self.name, args, kwargs)
-
-    def reconstruct(self, gen: Any) -> None:
-        gen.load(self.owner)
-        gen.emit.load_attr(self.name)
 
 
 class DecoratedVariable(Variable):

@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from ..breaks import UserRaise, unsupported
-from .base import NotPlain, Variable
+from .base import KnownVariable, NotPlain, Variable
 from .constant import SymVariable
 from .dicts import DictVariable
 from .functions import UserFunctionVariable
@@ -29,10 +29,8 @@ from .tensor import TensorVariable
 ROOM = 8  # places that a cache must have left for its calls to be made while tracing
 
 
-class CachedFunctionVariable(Variable):
+class CachedFunctionVariable(KnownVariable):
     """The object that `functools.lru_cache` makes of a function."""
-
-    shared = False
 
     def __init__(self, value: Any, source: Any = None):
         super().__init__(source)
@@ -44,20 +42,8 @@ class CachedFunctionVariable(Variable):
     def plain(self) -> Any:
         return self.value
 
-    def is_constant(self) -> bool:
-        return True
-
-    def identity(self) -> Any:
-        return self.value
-
-    def key(self) -> Any:
-        return self.value
-
     def describe(self) -> str:
         return f"cached function {getattr(self.value, '__qualname__', self.value)}"
-
-    def __str__(self) -> str:
-        return self.describe()
 
     def get_attr(self, tx: Any, name: str) -> Variable:
         value = tx.run(getattr, self.value, name)
@@ -119,9 +105,6 @@ class CachedFunctionVariable(Variable):
         if key not in tx.cached_calls:
             tx.cached_calls.add(key)
             tx.guard(self.source, "predicate", CachedResultGuard(args, kwargs, result))
-
-    def reconstruct(self, gen: Any) -> None:
-        gen.emit.load_const(self.value)
 
 
 class CachedResultGuard:

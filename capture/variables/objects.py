@@ -20,7 +20,7 @@ from ..breaks import UserRaise, unsupported
 from ..guards.class_lookups import IMMUTABLE_TYPE, is_data_descriptor
 from ..guards.source import Attr, DictAttr, Pinned, Source
 from . import class_mutation
-from .base import LazyVariable, Variable
+from .base import KnownVariable, LazyVariable, Variable
 from .class_mutation import ClassMutations, ClassStore
 from .constant import special_method_result, Cached
 from .dicts import DictVariable
@@ -441,35 +441,18 @@ class ItemIterator(IteratorVariable):
 # -- classes ---------------------------------------------------------------------------------------------------------
 
 
-class ClassVariable(Variable):
+class ClassVariable(KnownVariable):
     """A class; calling it makes an object."""
-
-    shared = False
 
     def __init__(self, cls: Any, source: Any = None):
         super().__init__(source)
         self.cls = cls
 
-    def python_type(self) -> type:
-        return type(self.cls)
-
     def plain(self) -> Any:
         return self.cls
 
-    def identity(self) -> type:
-        return self.cls
-
-    def key(self) -> Any:
-        return self.cls
-
-    def is_constant(self) -> bool:
-        return True
-
     def describe(self) -> str:
         return f"class {self.cls.__name__}"
-
-    def __str__(self) -> str:
-        return self.describe()
 
     def get_attr(self, tx: Any, name: str) -> Variable:
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
@@ -533,9 +516,6 @@ class ClassVariable(Variable):
         if op in (operator.eq, operator.ne):
             return tx.constant((isinstance(other, ClassVariable) and self.cls is other.cls) == (op is operator.eq))
         return None
-
-    def reconstruct(self, gen: Any) -> None:
-        gen.emit.load_const(self.cls)
 
 
 def is_enum(cls: type) -> bool:

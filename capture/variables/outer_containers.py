@@ -109,8 +109,7 @@ class OutsideList(OutsideVariable, ListVariable):
 
     @property
     def items(self) -> Any:
-        if self.known is None:
-            self.open()
+        self.opened()
         return self.known
 
     @items.setter
@@ -486,8 +485,7 @@ class OutsideDict(OutsideKeys, DictVariable):
 
     @property
     def entries(self) -> Any:
-        if self.known is None:
-            self.open()
+        self.opened()
         return self.known
 
     @entries.setter
@@ -644,8 +642,7 @@ class OutsideSet(OutsideKeys, SetVariable):
 
     @property
     def members(self) -> Any:
-        if self.known is None:
-            self.open()
+        self.opened()
         return self.known
 
     @members.setter

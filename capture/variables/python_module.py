@@ -11,14 +11,12 @@ from typing import Any
 
 from ..breaks import unsupported
 from ..guards.source import DictAttr, Pinned, Source, item
-from .base import DELETED, LazyVariable, Variable
+from .base import DELETED, KnownVariable, LazyVariable, Variable
 from .container_base import ContainerVariable
 from .dicts import DictVariable
 
 
-class NamespaceVariable(Variable):
-    shared = False
-
+class NamespaceVariable(KnownVariable):
     def __init__(self, value: Any, source: Any = None):
         super().__init__(source)
         self.value = value
@@ -29,20 +27,8 @@ class NamespaceVariable(Variable):
     def plain(self) -> Any:
         return self.value
 
-    def identity(self) -> Any:
-        return self.value
-
-    def key(self) -> Any:
-        return self.value
-
-    def is_constant(self) -> bool:
-        return True
-
     def describe(self) -> str:
         return f"module {self.value.__name__}"
-
-    def __str__(self) -> str:
-        return self.describe()
 
     def get_attr(self, tx: Any, name: str) -> Variable:
         stored = tx.effects.stored_global(self.value.__dict__, name)
@@ -76,9 +62,6 @@ class NamespaceVariable(Variable):
         if name not in self.value.__dict__ and not tx.is_trusted(self.value.__name__):
             tx.guard(tx.pinned(self.value.__dict__, f"vars({self.value.__name__})"), "no_item", name)
         return tx.raise_error(AttributeError, text or f"module {self.value.__name__!r} has no attribute {name!r}")
-
-    def reconstruct(self, gen: Any) -> None:
-        gen.emit.load_const(self.value)
 
 
 def is_namespace(value: Any) -> bool:

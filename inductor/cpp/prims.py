@@ -95,10 +95,6 @@ def float_literal(x: float, kind: str) -> str:
     return repr(x)
 
 
-def splat_text(scalar_text: str, kind: str) -> str:
-    return f"splat_{kind}({scalar_text})"
-
-
 # -- conversions
 
 

@@ -8,12 +8,13 @@ second table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from functools import reduce
 from operator import or_
 
 from ...capture.graph.graph import Graph, Node
+from ...capture.graph.graph_tracer import tensors_of
 from ...eager import autograd
 from ...eager.op.op import Op
 from ...eager.state import recording, state
@@ -69,15 +70,7 @@ def build_joint(functional: FunctionalGraph, requires: tuple[bool, ...], present
 
 def _needs_opening(op: Op, args: tuple) -> bool:
     """A composite without a gradient of its own is recorded as what it runs, where gradients must pass."""
-    return not op.grads and state.grad and any(t.requires_grad for t in _tensors(args))
-
-
-def _tensors(args: Iterable) -> Iterator[Tensor]:
-    for a in args:
-        if isinstance(a, Tensor):
-            yield a
-        elif isinstance(a, (tuple, list)):
-            yield from _tensors(a)
+    return not op.grads and state.grad and any(t.requires_grad for t in tensors_of(args))
 
 
 def differentiable(functional: FunctionalGraph, outputs: Sequence) -> list[int]:

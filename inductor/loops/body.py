@@ -102,6 +102,20 @@ class Check(NamedTuple):
     text: str
 
 
+def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    """Python's operator of two values as a primitive; `reflected`: the other one stands left of it."""
+    if reflected:
+        return lambda self, other: self.body.prim(name, other, self)
+    return lambda self, other: self.body.prim(name, self, other)
+
+
+def _bitwise(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    """The same of the operators that mean something else for truth values."""
+    if reflected:
+        return lambda self, other: self.body.bitwise(name, other, self)
+    return lambda self, other: self.body.bitwise(name, self, other)
+
+
 class Value:
     """One SSA value. `op` is a primitive's name or load, index, const, acc, indirect, scalar; `attrs` is what that op needs:
 
@@ -124,95 +138,25 @@ class Value:
 
     __hash__ = object.__hash__
 
-    def __add__(self, other: Any) -> Value:
-        return self.body.prim("add", self, other)
-
-    def __radd__(self, other: Any) -> Value:
-        return self.body.prim("add", other, self)
-
-    def __sub__(self, other: Any) -> Value:
-        return self.body.prim("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return self.body.prim("sub", other, self)
-
-    def __mul__(self, other: Any) -> Value:
-        return self.body.prim("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Value:
-        return self.body.prim("mul", other, self)
-
-    def __truediv__(self, other: Any) -> Value:
-        return self.body.prim("truediv", self, other)
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return self.body.prim("truediv", other, self)
-
-    def __floordiv__(self, other: Any) -> Value:
-        return self.body.prim("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Value:
-        return self.body.prim("floordiv", other, self)
-
-    def __mod__(self, other: Any) -> Value:
-        return self.body.prim("mod", self, other)
-
-    def __rmod__(self, other: Any) -> Value:
-        return self.body.prim("mod", other, self)
-
-    def __pow__(self, other: Any) -> Value:
-        return self.body.prim("pow", self, other)
-
-    def __rpow__(self, other: Any) -> Value:
-        return self.body.prim("pow", other, self)
+    __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", reflected=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", reflected=True)
+    __truediv__, __rtruediv__ = _operator("truediv"), _operator("truediv", reflected=True)
+    __floordiv__, __rfloordiv__ = _operator("floordiv"), _operator("floordiv", reflected=True)
+    __mod__, __rmod__ = _operator("mod"), _operator("mod", reflected=True)
+    __pow__, __rpow__ = _operator("pow"), _operator("pow", reflected=True)
+    __lshift__, __rshift__ = _operator("shl"), _operator("shr")
+    __lt__, __le__, __gt__, __ge__ = _operator("lt"), _operator("le"), _operator("gt"), _operator("ge")
+    __eq__, __ne__ = _operator("eq"), _operator("ne")
+    __and__, __rand__ = _bitwise("and"), _bitwise("and", reflected=True)
+    __or__, __ror__ = _bitwise("or"), _bitwise("or", reflected=True)
+    __xor__, __rxor__ = _bitwise("xor"), _bitwise("xor", reflected=True)
 
     def __neg__(self) -> Value:
         return self.body.prim("neg", self)
 
     def __abs__(self) -> Value:
         return self.body.prim("abs", self)
-
-    def __lt__(self, other: Any) -> Value:
-        return self.body.prim("lt", self, other)
-
-    def __le__(self, other: Any) -> Value:
-        return self.body.prim("le", self, other)
-
-    def __gt__(self, other: Any) -> Value:
-        return self.body.prim("gt", self, other)
-
-    def __ge__(self, other: Any) -> Value:
-        return self.body.prim("ge", self, other)
-
-    def __eq__(self, other: Any) -> Any:
-        return self.body.prim("eq", self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return self.body.prim("ne", self, other)
-
-    def __and__(self, other: Any) -> Value:
-        return self.body.bitwise("and", self, other)
-
-    def __rand__(self, other: Any) -> Value:
-        return self.body.bitwise("and", other, self)
-
-    def __or__(self, other: Any) -> Value:
-        return self.body.bitwise("or", self, other)
-
-    def __ror__(self, other: Any) -> Value:
-        return self.body.bitwise("or", other, self)
-
-    def __xor__(self, other: Any) -> Value:
-        return self.body.bitwise("xor", self, other)
-
-    def __rxor__(self, other: Any) -> Value:
-        return self.body.bitwise("xor", other, self)
-
-    def __lshift__(self, other: Any) -> Value:
-        return self.body.prim("shl", self, other)
-
-    def __rshift__(self, other: Any) -> Value:
-        return self.body.prim("shr", self, other)
 
     def __invert__(self) -> Value:
         return self.body.prim("logical_not" if self.dtype is dtypes.bool else "bit_not", self)
@@ -635,7 +579,7 @@ def strides_of(e: Expr) -> tuple[dict[str, ExprLike], frozenset[str]]:
 # -- walking and rewriting
 
 
-def reachable(roots: Iterable[Value], seen: dict[Value, None] | None = None) -> list[Value]:
+def reachable(roots: Iterable[Value]) -> list[Value]:
     """All values that `roots` need, arguments before users."""
     found: dict[int, Value] = {}
     stack = list(roots)

@@ -60,20 +60,22 @@ def as_views(a: Any) -> Any:
     return tuple(map(as_views, a)) if isinstance(a, (tuple, list)) else expr_of(a)
 
 
+def as_argument(a: Any, region: Callable[[Node], View]) -> Any:
+    """An argument of a node as an extern call has it: `region` shows a tensor's memory."""
+    if isinstance(a, Node):
+        return region(a) if isinstance(a.value, Tensor) else expr_of(a.value)
+    if isinstance(a, (tuple, list)):
+        return tuple(as_argument(each, region) for each in a)
+    return expr_of(a)
+
+
 class ExternLowering(Sizes):
     """The context of one rule while its node is lowered."""
 
     def __init__(self, lowering: Any, node: Node):
         self.lowering, self.node = lowering, node
         self.nodes: dict[int, Node] = {}  # id of a region -> the node that it shows
-        self.args = [self.argument(a) for a in node.target.bind(node.args, {})]
-
-    def argument(self, a: Any) -> Any:
-        if isinstance(a, Node):
-            return self.region(a) if isinstance(a.value, Tensor) else expr_of(a.value)
-        if isinstance(a, (tuple, list)):
-            return tuple(map(self.argument, a))
-        return expr_of(a)
+        self.args = [as_argument(a, self.region) for a in node.target.bind(node.args, {})]
 
     def region(self, node: Node) -> View:
         made = self.lowering.region(node)

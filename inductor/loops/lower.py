@@ -26,7 +26,7 @@ from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
 from ...runtime.locks import cached_property
 from .body import Body, Buffer, Rewriter, Value, is_zero, reachable, strides_of
-from .extern_kernels import geometry, has_kernel, native_call, raw_buffer, rows_of
+from .extern_kernels import as_argument, geometry, has_kernel, native_call, raw_buffer, rows_of
 from .ir import (
     Axis,
     ExternCall,
@@ -616,7 +616,7 @@ class Lowering:
                 if key in self.output_keys:
                     self.realise(key)
             return
-        args = tuple(self.extern_argument(a) for a in node.target.bind(node.args, {}))
+        args = tuple(as_argument(a, self.region) for a in node.target.bind(node.args, {}))
         outputs = tuple(self.home((node, k)) for k in range(len(node.target.outputs)))
         self.kernels.append(ExternCall(self.unique("k_" + node.name), node.target, args, outputs, node.draw, origins(node)))
 
@@ -639,13 +639,6 @@ class Lowering:
         if key not in self.copies:
             self.copies[key] = rows_of(self, node)
         return self.copies[key]
-
-    def extern_argument(self, a: Any) -> Any:
-        if isinstance(a, Node):
-            return self.region(a) if isinstance(a.value, Tensor) else expr_of(a.value)
-        if isinstance(a, (tuple, list)):
-            return tuple(map(self.extern_argument, a))
-        return expr_of(a)
 
     def region(self, node: Node) -> View:
         """A tensor argument as a geometry over some buffer's memory; copied first when it is no such thing."""

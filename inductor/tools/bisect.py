@@ -304,14 +304,10 @@ def array_differs(right: np.ndarray | None, made: np.ndarray | None, buffer: Buf
     return verify.differs(*tensors)
 
 
-def make_difference(
-    stage: str, problem: str, kernel: Kernel, graph: Graph, name: str, buffer: Buffer, code: str = ""
-) -> Difference:
+def make_difference(stage: str, problem: str, kernel: Kernel, graph: Graph, name: str, buffer: Buffer) -> Difference:
     nodes = {n.name: n for n in graph.nodes}
     origin = nodes.get(buffer.name) or next((nodes[o.node] for o in kernel.origins if o.node in nodes), None)
-    return Difference(
-        stage, problem, name, kernel.name, origin.name if origin is not None else buffer.name, user_line(origin), code
-    )
+    return Difference(stage, problem, name, kernel.name, origin.name if origin is not None else buffer.name, user_line(origin))
 
 
 def compare_code(program: Program, right: list[dict[str, np.ndarray]], call: GraphCall) -> Difference | None:

@@ -226,14 +226,13 @@ class AttentionWriter(KernelWriter):
             with self.lines.block(f"for start in range(free, {end}, BN):"):
                 step(True)
 
-    def key_block(self, edge: bool, values: bool = True) -> None:
+    def key_block(self, edge: bool) -> None:
         """Load keys and values of one block; without an edge all of them are there."""
         s = self.shape
         self.lines("columns = start + tl.arange(0, BN)")
         extent = s.width if edge else 0  # 0: a multiple of any block
         self.block_of("keys", self.k, s.k, "columns", extent, "BN", "depths")
-        if values:
-            self.block_of("values", self.v, s.v, "columns", extent, "BN", "deeps")
+        self.block_of("values", self.v, s.v, "columns", extent, "BN", "deeps")
 
     def dropped(self, *names: str) -> None:
         """Of weights, and of slopes towards them, those that dropout keeps, larger."""
