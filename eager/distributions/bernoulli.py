@@ -75,8 +75,7 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
             return api.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         logits, value = broadcast_all(self.logits, value)
         return value * logits - log_softplus(logits)
 

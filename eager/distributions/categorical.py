@@ -68,8 +68,7 @@ class Categorical(Distribution):
             return drawn.reshape(self._extended_shape(shape))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         value = value.long().unsqueeze(-1)
         value, log_pmf = api.broadcast_tensors(value, self.logits)
         return log_pmf.gather(-1, value[..., :1]).squeeze(-1)

@@ -64,14 +64,12 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         return self.icdf(open_uniform(self._extended_shape(sample_shape), self.probs))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         logits, value = broadcast_all(self.logits, value)
         return self._log_normalizer() - F.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         far, p, _ = self._fl_far()
         inside = api.where(far, (p**value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1), value)
         return api.where(value <= 0, 0.0, api.where(value >= 1, 1.0, inside))

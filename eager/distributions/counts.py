@@ -38,8 +38,7 @@ class Geometric(ProbsOrLogits, Distribution):
             return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         value, probs = broadcast_all(value, self.probs)
         certain = (probs == 1) & (value == 0)
         return value * (-api.where(certain, 0, probs)).log1p() + self.probs.log()
@@ -66,8 +65,7 @@ class Poisson(ExponentialFamily):
             return api.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         rate, value = broadcast_all(self.rate, value)
         return api.xlogy(value, rate) - rate - api.lgamma(value + 1)
 
@@ -107,8 +105,7 @@ class Binomial(ProbsOrLogits, Distribution):
             return api.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         n = self.total_count
         choose = api.lgamma(n + 1) - api.lgamma(value + 1) - api.lgamma(n - value + 1)
         return choose + value * self.logits - n * log_softplus(self.logits)
@@ -153,8 +150,7 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
             return api.poisson(gamma_draws(self.total_count, api.exp(-self.logits), self._extended_shape(sample_shape)))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         n = self.total_count
         plain = -n * log_softplus(self.logits) - value * log_softplus(-self.logits)
         choose = -api.lgamma(n + value) + api.lgamma(1.0 + value) + api.lgamma(n)
@@ -190,8 +186,7 @@ class Multinomial(OverCategories):
             return api.scatter_add(counts, -1, drawn, api.ones_like(drawn)).to(self.probs.dtype)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         logits, value = broadcast_all(self.logits, value)
         logits = api.where((value == 0) & (logits == -float("inf")), 0.0, logits)
         return api.lgamma(value.sum(-1) + 1) - api.lgamma(value + 1).sum(-1) + (logits * value).sum(-1)

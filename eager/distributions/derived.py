@@ -7,7 +7,7 @@ from ..sizes import Size
 from . import constraints
 from .bernoulli import ProbsOrLogits
 from .categorical import Categorical, OverCategories
-from .distribution import Distribution
+from .distribution import Distribution, LocationScale
 from .normal import Normal
 from .simple import Exponential
 from .transformed_distribution import TransformedDistribution
@@ -41,15 +41,8 @@ class LogNormal(TransformedDistribution):
         return self.base_dist.entropy() + self.loc
 
 
-class Gumbel(Distribution):
+class Gumbel(LocationScale):
     """The largest of many draws. `loc` (the mode) and `scale` (positive): broadcast to the batch shape."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support, has_rsample = constraints.real, True
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     mean = property(lambda self: self.loc + self.scale * EULER)
     mode = property(lambda self: self.loc)
@@ -61,8 +54,7 @@ class Gumbel(Distribution):
         return self.loc - self.scale * (-u.log()).log()
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
 
@@ -203,8 +195,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
         return (u.log() - (-u).log1p() + probs.log() - (-probs).log1p()) / self.temperature
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         logits, value = broadcast_all(self.logits, value)
         difference = logits - value * self.temperature
         return _log(self.temperature) + difference - 2 * difference.exp().log1p()
@@ -243,8 +234,7 @@ class ExpRelaxedCategorical(OverCategories):
 
     def log_prob(self, value):
         k = self._event_shape[0]
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         logits, value = broadcast_all(self.logits, value)
         scale = math.lgamma(k) + (k - 1) * _log(self.temperature)
         score = logits - value * self.temperature

@@ -4,12 +4,11 @@ from .. import api
 from ..frontend.shapes import one_hot
 from . import constraints
 from .distribution import ExponentialFamily
-from .gamma import standard_gamma
 from .utils import broadcast_all
 
 
 def draw(concentration):
-    gammas = standard_gamma(concentration)
+    gammas = api._standard_gamma(concentration)
     return gammas / gammas.sum(-1, keepdim=True)
 
 
@@ -29,8 +28,7 @@ class Dirichlet(ExponentialFamily):
         return draw(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         a = self.concentration
         return api.xlogy(a - 1.0, value).sum(-1) + api.lgamma(a.sum(-1)) - api.lgamma(a).sum(-1)
 
@@ -88,8 +86,7 @@ class Beta(ExponentialFamily):
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return self._dirichlet.log_prob(api.stack([value, 1.0 - value], -1))
 
     def entropy(self):

@@ -10,7 +10,7 @@ from ..class_homes import real_module
 from ..sizes import Size
 from ..tensor import Tensor
 from . import constraints
-from .utils import lazy_property
+from .utils import broadcast_all, lazy_property
 
 __all__ = ["Distribution", "ExponentialFamily"]
 
@@ -145,6 +145,11 @@ class Distribution:
     def _extended_shape(self, sample_shape=Size()):
         return Size(sample_shape) + self._batch_shape + self._event_shape
 
+    def _fl_validate(self, value):
+        """Refuses a value outside of the support, where arguments are validated."""
+        if self._validate_args:
+            self._validate_sample(value)
+
     def _validate_sample(self, value):
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
@@ -173,6 +178,17 @@ class Distribution:
 
 class ExponentialFamily(Distribution):
     """Distributions with densities exp(natural parameters * statistics - log normaliser)."""
+
+
+class LocationScale(Distribution):
+    """Distributions over all numbers that a variable without parameters, times `scale`, plus `loc` has."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support, has_rsample = constraints.real, True
+
+    def __init__(self, loc, scale, validate_args=None):
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
 
 
 def of_library(cls: type) -> type:

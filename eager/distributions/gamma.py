@@ -7,14 +7,9 @@ from .distribution import ExponentialFamily
 from .utils import broadcast_all
 
 
-def standard_gamma(concentration):
-    """Draws with this shape parameter and rate 1; gradients go through the draws."""
-    return api._standard_gamma(concentration)
-
-
 def gamma_draws(concentration, rate, shape):
     """Gamma's draws of a shape, without an object."""
-    value = standard_gamma(concentration.expand(shape)) / rate.expand(shape)
+    value = api._standard_gamma(concentration.expand(shape)) / rate.expand(shape)
     return value.clamp(min=api.finfo(value.dtype).tiny)
 
 
@@ -37,8 +32,7 @@ class Gamma(ExponentialFamily):
 
     def log_prob(self, value):
         value = value if hasattr(value, "dtype") else api.tensor(value, dtype=self.rate.dtype)
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return (
             api.xlogy(self.concentration, self.rate)
             + api.xlogy(self.concentration - 1, value)
@@ -51,8 +45,7 @@ class Gamma(ExponentialFamily):
         return a - api.log(self.rate) + api.lgamma(a) + (1.0 - a) * api.digamma(a)
 
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return api.igamma(self.concentration, self.rate * value)
 
 

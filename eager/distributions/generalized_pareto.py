@@ -40,8 +40,7 @@ class GeneralizedPareto(Distribution):
         return api.where(zero, y - self.concentration * y * y / 2, api.log1p(c * y) / c)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         zero, c = self._fl_shape()
         y = (value - self.loc) / self.scale
         at_end = api.logical_and(c == -1, c * y == -1)  # (of the uniform distribution, whose density has no logarithm in it)
@@ -50,8 +49,7 @@ class GeneralizedPareto(Distribution):
         return -self.scale.log() - api.where(zero, near, log + log / c)
 
     def log_survival_function(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return -self._fl_exceedance(value)
 
     def log_cdf(self, value):

@@ -49,8 +49,7 @@ class LKJCholesky(Distribution):
 
     def log_prob(self, value):
         """By the factor's diagonal; the normaliser is a product of beta functions."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         n, c = self.dim, self.concentration
         orders = 2 * (c.unsqueeze(-1) - 1) + n - api.arange(2, n + 1, dtype=c.dtype)
         density = (orders * value.diagonal(dim1=-1, dim2=-2)[..., 1:].log()).sum(-1)

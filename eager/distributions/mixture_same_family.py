@@ -61,8 +61,7 @@ class MixtureSameFamily(Distribution):
         return x.unsqueeze(self._fl_over())
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         scores = self._component_distribution.log_prob(self._pad(value))
         return (scores + api.log_softmax(self._mixture_distribution.logits, -1)).logsumexp(-1)
 

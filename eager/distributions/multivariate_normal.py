@@ -19,8 +19,7 @@ class NormalVectors(Distribution):
     _fl_half_log_det: Callable
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         m = self._fl_squares((value - self.loc).unsqueeze(-1))
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + m) - self._fl_half_log_det()
 

@@ -4,20 +4,11 @@ import math
 
 from .. import api
 from ..sizes import Size
-from . import constraints
-from .distribution import ExponentialFamily
-from .utils import broadcast_all
+from .distribution import ExponentialFamily, LocationScale
 
 
-class Normal(ExponentialFamily):
+class Normal(LocationScale, ExponentialFamily):
     """The normal distribution. `loc` (the mean) and `scale` (the standard deviation, positive): broadcast to the batch shape."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support, has_rsample = constraints.real, True
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     mean = mode = property(lambda self: self.loc)
     stddev = property(lambda self: self.scale)
@@ -28,13 +19,11 @@ class Normal(ExponentialFamily):
         return self.loc + api.randn(shape, dtype=self.loc.dtype) * self.scale
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return 0.5 * (1 + api.erf((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
 
     def icdf(self, value):

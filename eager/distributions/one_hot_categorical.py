@@ -41,8 +41,7 @@ class OneHotCategorical(Distribution):
         return self._fl_one_hot(self._categorical.sample(Size(sample_shape)))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return self._categorical.log_prob(value.max(-1)[1])
 
     def entropy(self):

@@ -10,7 +10,7 @@ from .. import random
 from ..random import draw
 from ..sizes import Size
 from . import constraints
-from .distribution import Distribution, ExponentialFamily
+from .distribution import Distribution, ExponentialFamily, LocationScale
 from .gamma import Chi2, gamma_draws
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
@@ -37,13 +37,11 @@ class Exponential(ExponentialFamily):
         return api.empty(shape, dtype=self.rate.dtype).exponential_() / self.rate
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return self.rate.log() - self.rate * value
 
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return 1 - api.exp(-self.rate * value)
 
     def icdf(self, value):
@@ -53,15 +51,8 @@ class Exponential(ExponentialFamily):
         return 1.0 - api.log(self.rate)
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """Two exponential tails around `loc`. `loc` and `scale` (positive): broadcast to the batch shape."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support, has_rsample = constraints.real, True
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     mean = mode = property(lambda self: self.loc)
     variance = property(lambda self: 2 * self.scale.pow(2))
@@ -72,13 +63,11 @@ class Laplace(Distribution):
         return self.loc - self.scale * u.sign() * api.log1p(-u.abs().clamp(max=1 - api.finfo(u.dtype).eps / 2))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return -api.log(2 * self.scale) - api.abs(value - self.loc) / self.scale
 
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return 0.5 - 0.5 * (value - self.loc).sign() * api.expm1(-(value - self.loc).abs() / self.scale)
 
     def icdf(self, value):
@@ -89,16 +78,9 @@ class Laplace(Distribution):
         return 1 + api.log(2 * self.scale)
 
 
-class Cauchy(Distribution):
+class Cauchy(LocationScale):
     """A distribution without moments around `loc`. `loc` (the median) and `scale` (half the width at half the height, positive):
     broadcast to the batch shape."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support, has_rsample = constraints.real, True
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     mean = property(lambda self: api.full(self._extended_shape(), math.nan, dtype=self.loc.dtype))
     mode = property(lambda self: self.loc)
@@ -111,13 +93,11 @@ class Cauchy(Distribution):
         return self.loc + api.tan((u - 0.5) * math.pi) * self.scale
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
 
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return api.atan((value - self.loc) / self.scale) / math.pi + 0.5
 
     def icdf(self, value):
@@ -141,13 +121,11 @@ class _Half(TransformedDistribution):
     mode = property(lambda self: api.zeros_like(self.scale))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return api.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, prob):
@@ -208,8 +186,7 @@ class StudentT(Distribution):
         )
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         y = (value - self.loc) / self.scale
         return -0.5 * (self.df + 1.0) * api.log1p(y**2.0 / self.df) - self._fl_normaliser()
 
@@ -244,8 +221,7 @@ class FisherSnedecor(Distribution):
         return x1 / x2.clamp(min=api.finfo(x2.dtype).tiny)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         a, b = self.df1 * 0.5, self.df2 * 0.5
         ratio = self.df1 / self.df2
         return (
@@ -276,8 +252,7 @@ class VonMises(Distribution):
         return 1 - special.i1e(self.concentration) / special.i0e(self.concentration)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         scaled = api.log(special.i0e(self.concentration)) + self.concentration
         return self.concentration * api.cos(value - self.loc) - math.log(2 * math.pi) - scaled
 

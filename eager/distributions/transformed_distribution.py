@@ -120,8 +120,7 @@ class TransformedDistribution(Distribution):
 
     def log_prob(self, value):
         """The base's log density at f^-1(y), minus the log-determinants on the way."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         event_dim, total, y = len(self.event_shape), 0.0, value
         for t in reversed(self.transforms):
             x = t.inv(y)

@@ -10,7 +10,6 @@ from ..sizes import Size
 from ..tensor import Tensor
 from . import constraints
 from .distribution import ExponentialFamily
-from .gamma import standard_gamma
 from .utils import lazy_property
 
 
@@ -90,7 +89,7 @@ class Wishart(ExponentialFamily):
         n = self._event_shape[-1]
         low = self._unbroadcasted_scale_tril
         halves = (self.df.unsqueeze(-1) - api.arange(n, dtype=low.dtype)) / 2
-        roots = (2 * standard_gamma(halves.expand(shape[:-1]))).sqrt()
+        roots = (2 * api._standard_gamma(halves.expand(shape[:-1]))).sqrt()
         drawn = api.tril(api.randn(shape, dtype=low.dtype), -1) + api.diag_embed(roots)
         factor = low @ drawn
         return factor @ factor.mT
@@ -99,8 +98,7 @@ class Wishart(ExponentialFamily):
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._fl_validate(value)
         n, df = self._event_shape[-1], self.df
         trace = api.cholesky_solve(value, self._unbroadcasted_scale_tril.expand(value.shape)).diagonal(dim1=-2, dim2=-1).sum(-1)
         return (
