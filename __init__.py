@@ -141,25 +141,10 @@ _PUBLIC_ATTRIBUTES = {
     "from_dlpack": "eager.dlpack",
     "to_dlpack": "eager.dlpack",
     **dict.fromkeys(
-        (
-            "autocast",
-            "is_autocast_available",
-            "is_autocast_enabled",
-            "set_autocast_enabled",
-            "get_autocast_dtype",
-            "set_autocast_dtype",
-            "is_autocast_cpu_enabled",
-            "set_autocast_cpu_enabled",
-            "get_autocast_cpu_dtype",
-            "set_autocast_cpu_dtype",
-            "get_autocast_gpu_dtype",
-            "set_autocast_gpu_dtype",
-            "is_autocast_cache_enabled",
-            "set_autocast_cache_enabled",
-            "clear_autocast_cache",
-            "autocast_increment_nesting",
-            "autocast_decrement_nesting",
-        ),
+        """autocast is_autocast_available is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype
+           is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype
+           get_autocast_gpu_dtype set_autocast_gpu_dtype is_autocast_cache_enabled set_autocast_cache_enabled
+           clear_autocast_cache autocast_increment_nesting autocast_decrement_nesting""".split(),
         "eager.amp.autocast_mode",
     ),
 }

@@ -13,6 +13,7 @@ import importlib.util
 import os
 import platform
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 from .. import __version__
@@ -68,7 +69,7 @@ def collect_facts() -> dict[str, Any]:
         "optional": {name: installed(name) for name in OPTIONAL},
         "settings": settings(),
     }
-    return facts | {"missing": missing(facts)}
+    return facts | {"missing": list(missing(facts))}
 
 
 def installed(package: str) -> str | None:
@@ -136,64 +137,51 @@ def settings() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def missing(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def missing(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What is not there: what follows from that, and how to get it."""
-    rows = []
     if not facts["captures"]:
-        rows.append(
-            lack(
-                "capture",
-                f"Python {facts['python']} has no frame hook here: compiled functions run eagerly",
-                "use Python 3.11, 3.12 or 3.13, and build the extensions for it (pip install .)",
-                True,
-            )
+        yield lack(
+            "capture",
+            f"Python {facts['python']} has no frame hook here: compiled functions run eagerly",
+            "use Python 3.11, 3.12 or 3.13, and build the extensions for it (pip install .)",
+            True,
         )
     if facts["compiler"] is None:
-        rows.append(
-            lack(
-                "C++ compiler",
-                f"no compiler was found (CXX, g++, clang++, c++): {NO_COMPILER}",
-                "apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), or set CXX",
-                True,
-            )
+        yield lack(
+            "C++ compiler",
+            f"no compiler was found (CXX, g++, clang++, c++): {NO_COMPILER}",
+            "apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), or set CXX",
+            True,
         )
     elif facts["compiler"]["problem"]:
         broken = facts["compiler"]
-        rows.append(
-            lack(
-                "C++ compiler",
-                f"{broken['path']} does not work: {NO_COMPILER}\n{broken['problem']}",
-                "install g++ with its assembler and linker (build-essential), or set CXX to another",
-                True,
-            )
+        yield lack(
+            "C++ compiler",
+            f"{broken['path']} does not work: {NO_COMPILER}\n{broken['problem']}",
+            "install g++ with its assembler and linker (build-essential), or set CXX to another",
+            True,
         )
     if facts["cache"]["folder"] != facts["cache"]["configured"]:
-        rows.append(
-            lack(
-                "cache",
-                f"{facts['cache']['configured']} cannot be used: compiled code is lost when the process ends",
-                "chmod 700 a folder of your own, or set FLAMBEAU_CACHE_DIR to one",
-            )
+        yield lack(
+            "cache",
+            f"{facts['cache']['configured']} cannot be used: compiled code is lost when the process ends",
+            "chmod 700 a folder of your own, or set FLAMBEAU_CACHE_DIR to one",
         )
     if facts["triton"] is None:
-        rows.append(lack("Triton", "Triton is not installed: no kernels are generated for GPUs", "pip install triton"))
+        yield lack("Triton", "Triton is not installed: no kernels are generated for GPUs", "pip install triton")
     if facts["cuda"]["problem"]:
-        rows.append(
-            lack(
-                "GPU",
-                f"{facts['cuda']['problem']}: everything runs on the processor",
-                "a machine with an NVIDIA GPU and its driver (nvidia-smi must list it)",
-            )
+        yield lack(
+            "GPU",
+            f"{facts['cuda']['problem']}: everything runs on the processor",
+            "a machine with an NVIDIA GPU and its driver (nvidia-smi must list it)",
         )
     elif facts["cupy"] is None:
-        rows.append(
-            lack("cupy", "cupy is not installed: no tensors on the GPU", "pip install cupy-cuda12x, or cupy-cuda13x for CUDA 13")
+        yield lack(
+            "cupy", "cupy is not installed: no tensors on the GPU", "pip install cupy-cuda12x, or cupy-cuda13x for CUDA 13"
         )
-    return rows + [
-        lack(name, f"{name} is not installed: no {use}", f"pip install {name}")
-        for name, use in OPTIONAL.items()
-        if facts["optional"][name] is None
-    ]
+    for name, use in OPTIONAL.items():
+        if facts["optional"][name] is None:
+            yield lack(name, f"{name} is not installed: no {use}", f"pip install {name}")
 
 
 def lack(what: str, why: str, fix: str, serious: bool = False) -> dict[str, Any]:

@@ -262,6 +262,12 @@ def address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
+NEGATIVE_STRIDES = (
+    "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently supported. "
+    "(You can probably work around this by making a copy of your array with array.copy().)"
+)
+
+
 def flat_bytes(array: np.ndarray) -> np.ndarray:
     """The memory from the first to the last element of `array` as a flat uint8 array that keeps it alive."""
     if array.flags.c_contiguous:
@@ -270,11 +276,7 @@ def flat_bytes(array: np.ndarray) -> np.ndarray:
         return np.empty(0, BYTE)
     step = array.itemsize
     if any(s < 0 or s % step for s in array.strides):
-        raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-            "currently supported. (You can probably work around this by making a copy of your array with "
-            "array.copy().)"
-        )
+        raise ValueError(NEGATIVE_STRIDES)
     span = 1 + sum((n - 1) * (s // step) for n, s in zip(array.shape, array.strides))
     if step <= 2:
         array = array.view(f"u{step}")  # numpy's interface has no name for float8

@@ -232,75 +232,45 @@ def take_elements(x, dim, index):
     return out, int(bad[0])
 
 
+def _job_at_elements(out, dim, index, x):
+    """(units, work of one, arrays, sizes) of a kernel that writes all of x into out at `index` along `dim`; None where numpy has
+    to do it."""
+    found = _along(out, dim, index)
+    if found is None or x.dtype != out.dtype or x.shape != index.shape or not index.size or not _index_ready(index, out, x):
+        return None
+    outer, inner = found
+    return outer, grain_of(inner * index.shape[dim]), (out, x, index), (out.shape[dim], inner, index.shape[dim])
+
+
 def add_elements(out, dim, index, x) -> bool:
     """out at `index` (within range) along `dim` += x, in place; False where numpy has to do it."""
-    found = _along(out, dim, index)
-    whole = out.dtype.kind in "iu"
-    if (
-        found is None
-        or not (whole or out.dtype in TYPES)
-        or x.dtype != out.dtype
-        or x.shape != index.shape
-        or not index.size
-        or not _index_ready(index, out, x)
-    ):
+    job, whole = _job_at_elements(out, dim, index, x), out.dtype.kind in "iu"
+    if job is None or not (whole or out.dtype in TYPES):
         return False
-    outer, inner = found
-    rest = outer, grain_of(inner * index.shape[dim]), (out, x, index), (out.shape[dim], inner, index.shape[dim])
     if whole:
-        run_sized("add_whole_elements", out.itemsize, *rest)
+        run_sized("add_whole_elements", out.itemsize, *job)
     else:
-        run("add_elements", out.dtype, *rest)
+        run("add_elements", out.dtype, *job)
     return True
 
 
 def combine_elements(name, out, dim, index, x) -> bool:
     """out at `index` (within range) along `dim` becomes the max, min or product of what it was and all x that go there, in
     place; False where numpy has to do it."""
-    found = _along(out, dim, index)
-    if (
-        found is None
-        or out.dtype not in WHOLE
-        or x.dtype != out.dtype
-        or x.shape != index.shape
-        or not index.size
-        or not _index_ready(index, out, x)
-    ):
+    job = _job_at_elements(out, dim, index, x)
+    if job is None or out.dtype not in WHOLE:
         return False
-    outer, inner = found
-    run(
-        name + "_elements",
-        out.dtype,
-        outer,
-        grain_of(inner * index.shape[dim]),
-        (out, x, index),
-        (out.shape[dim], inner, index.shape[dim]),
-    )
+    run(name + "_elements", out.dtype, *job)
     return True
 
 
 def set_elements(out, dim, index, x) -> bool:
     """out at `index` (within range) along `dim` becomes x, the last one where several meet, in place; False where numpy has to
     do it."""
-    found = _along(out, dim, index)
-    if (
-        found is None
-        or out.itemsize not in SIZES
-        or x.dtype != out.dtype
-        or x.shape != index.shape
-        or not index.size
-        or not _index_ready(index, out, x)
-    ):
+    job = _job_at_elements(out, dim, index, x)
+    if job is None or out.itemsize not in SIZES:
         return False
-    outer, inner = found
-    run_sized(
-        "set_elements",
-        out.itemsize,
-        outer,
-        grain_of(inner * index.shape[dim]),
-        (out, x, index),
-        (out.shape[dim], inner, index.shape[dim]),
-    )
+    run_sized("set_elements", out.itemsize, *job)
     return True
 
 

@@ -12,22 +12,19 @@ from .kernels import WHOLE, empty, grain_of, run
 _MODES, _PADDINGS, _RUN = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"), 256
 
 
+def _numbers(x, points, mode, padding, align):
+    """What the kernels ask of an image and of how it is read, but for its number of elements."""
+    sizes = tuple(x.shape[2:])
+    padded = (*sizes, *(1,) * (3 - len(sizes)))
+    return x.shape[1], len(sizes), *padded, points, _MODES.index(mode), _PADDINGS.index(padding), int(align)
+
+
 def _problem(x, grid, mode, padding, align):
     """(x and grid as rows, the kernel's numbers, points of an image), or None."""
     if x.dtype not in WHOLE or grid.dtype != x.dtype or not x.size or not grid.size:
         return None
     sizes, points = x.shape[2:], math.prod(grid.shape[1:-1])
-    numbers = (
-        x.shape[1],
-        len(sizes),
-        *sizes,
-        *(1,) * (3 - len(sizes)),
-        points,
-        _MODES.index(mode),
-        _PADDINGS.index(padding),
-        int(align),
-        math.prod(sizes),
-    )
+    numbers = (*_numbers(x, points, mode, padding, align), math.prod(sizes))
     return np.ascontiguousarray(x), np.ascontiguousarray(grid), numbers, points
 
 
@@ -36,17 +33,7 @@ def _region_problem(c, x, grid, mode, padding, align):
     if x.dtype.name not in ("float32", "float64") or grid.dtype is not x.dtype or c.is_empty(x) or c.is_empty(grid):
         return None
     sizes, points = tuple(x.shape[2:]), product(grid.shape[1:-1])
-    numbers = (
-        x.shape[1],
-        len(sizes),
-        *sizes,
-        *(1,) * (3 - len(sizes)),
-        points,
-        _MODES.index(mode),
-        _PADDINGS.index(padding),
-        int(align),
-        product(sizes),
-    )
+    numbers = (*_numbers(x, points, mode, padding, align), product(sizes))
     return c.rows(x), c.rows(grid), numbers, points
 
 

@@ -117,14 +117,13 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     return unpacked(finished(outputs, create_graph), many_out), unpacked(finished(found, create_graph), many)
 
 
-def one_or_given(v, outputs, many: bool, function: str) -> tuple:
+def one_or_given(v, tensors, many: bool, function: str, told: str = "the user-provided function returns") -> tuple:
+    """The vector of a product, for as many tensors; without one the only number is meant (`told`: what is to be a number)."""
     if v is not None:
-        return check_vectors(v, outputs, many, function)
-    if len(outputs) != 1 or outputs[0].numel() != 1:
-        raise RuntimeError(
-            "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
-        )
-    return (ones_like(outputs[0]),)
+        return check_vectors(v, tensors, many, function)
+    if len(tensors) != 1 or tensors[0].numel() != 1:
+        raise RuntimeError(f"The vector v can only be None if {told} a single Tensor with a single element.")
+    return (ones_like(tensors[0]),)
 
 
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
@@ -132,12 +131,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     with enable_grad():
         inputs, many = as_tuple(inputs, "inputs", "jvp")
         inputs = prepared(inputs, create_graph)
-        if v is None and (len(inputs) != 1 or inputs[0].numel() != 1):
-            raise RuntimeError(
-                "The vector v can only be None if the input to the user-provided function is a single "
-                "Tensor with a single element."
-            )
-        v = (ones_like(inputs[0]),) if v is None else (check_vectors(v, inputs, many, "jvp"))
+        v = one_or_given(v, inputs, many, "jvp", "the input to the user-provided function is")
         outputs, many_out = as_tuple(func(*inputs), OUTPUTS, "jvp")
         check_outputs(outputs, strict)
         found = filled(pushed(outputs, inputs, v, create_graph, strict), outputs)
@@ -177,12 +171,7 @@ def vector_hessian(func, inputs, v, create_graph: bool, strict: bool, name: str)
     with enable_grad():
         inputs, many = as_tuple(inputs, "inputs", name)
         inputs = prepared(inputs, create_graph)
-        if v is None and (len(inputs) != 1 or inputs[0].numel() != 1):
-            raise RuntimeError(
-                "The vector v can only be None if the input to the user-provided function is a single "
-                "Tensor with a single element."
-            )
-        v = (ones_like(inputs[0]),) if v is None else (check_vectors(v, inputs, many, name))
+        v = one_or_given(v, inputs, many, name, "the input to the user-provided function is")
         outputs, many_out = as_tuple(func(*inputs), OUTPUTS, name)
         single_value(outputs, many_out, name)
         check_outputs(outputs, strict)

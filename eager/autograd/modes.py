@@ -15,7 +15,16 @@ from ..state import state
 from .anomaly import present_stack
 
 
-class _Manager:
+class _Restoring:
+    """A context manager that has put the settings that it changed into `prev`."""
+
+    prev: Any
+
+    def __exit__(self, *_):
+        state.set(**self.prev)
+
+
+class _Manager(_Restoring):
     """A context manager that can decorate functions and generator functions."""
 
     def __call__(self, function: Any) -> Any:
@@ -147,9 +156,6 @@ class set_detect_anomaly(_Manager):
     def __enter__(self):
         pass
 
-    def __exit__(self, *_):
-        state.set(**self.prev)
-
     def clone(self):
         return set_detect_anomaly(self.mode, self.check_nan)
 
@@ -166,9 +172,6 @@ class detect_anomaly(_Manager):
 
     def __enter__(self):
         self.prev = state.set(anomaly=present_stack, check_nan=self.check_nan)
-
-    def __exit__(self, *_):
-        state.set(**self.prev)
 
     def clone(self):
         return set_detect_anomaly(True, self.check_nan)
@@ -208,7 +211,7 @@ def is_multithreading_enabled() -> bool:
     return _multithreading
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(_Restoring):
     """Tensors saved inside go through `pack_hook`, and through `unpack_hook` when the gradient is computed."""
 
     def __init__(self, pack_hook, unpack_hook):
@@ -218,9 +221,6 @@ class saved_tensors_hooks:
         if state.no_packer is not None:
             raise RuntimeError(state.no_packer)
         self.prev = state.set(packer=(self.pack_hook, self.unpack_hook))
-
-    def __exit__(self, *_):
-        state.set(**self.prev)
 
 
 class disable_saved_tensors_hooks(_Manager):
@@ -233,9 +233,6 @@ class disable_saved_tensors_hooks(_Manager):
         if state.packer is not None:
             raise RuntimeError(self.error_message)
         self.prev = state.set(no_packer=self.error_message)
-
-    def __exit__(self, *_):
-        state.set(**self.prev)
 
     def clone(self):
         return disable_saved_tensors_hooks(self.error_message)

@@ -172,31 +172,26 @@ def _check_sections(name, input, d, sections):
 
 @public.both
 def hsplit(input, indices_or_sections):
-    if not input.ndim:
-        raise RuntimeError("torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 dimensions!")
-    d = 0 if input.ndim == 1 else 1
-    _check_sections("hsplit", input, d, indices_or_sections)
-    return shapes.tensor_split(input, indices_or_sections, d)
+    return _split("hsplit", input, 1, 0 if input.ndim == 1 else 1, indices_or_sections)
 
 
 @public.both
 def vsplit(input, indices_or_sections):
-    if input.ndim < 2:
-        raise RuntimeError(
-            f"torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with {input.ndim} dimensions!"
-        )
-    _check_sections("vsplit", input, 0, indices_or_sections)
-    return shapes.tensor_split(input, indices_or_sections, 0)
+    return _split("vsplit", input, 2, 0, indices_or_sections)
 
 
 @public.both
 def dsplit(input, indices_or_sections):
-    if input.ndim < 3:
+    return _split("dsplit", input, 3, 2, indices_or_sections)
+
+
+def _split(name, input, least, dim, indices_or_sections):
+    if input.ndim < least:
         raise RuntimeError(
-            f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!"
+            f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!"
         )
-    _check_sections("dsplit", input, 2, indices_or_sections)
-    return shapes.tensor_split(input, indices_or_sections, 2)
+    _check_sections(name, input, dim, indices_or_sections)
+    return shapes.tensor_split(input, indices_or_sections, dim)
 
 
 @public.function

@@ -21,7 +21,7 @@ from ..ops.rearrange import stack as stack_record
 from ..ops.views import contiguous as contiguous_record, contiguous_copy
 from ..op.promote import promote_types
 from ..sizes import SymFloat, SymInt, is_int, is_number
-from ..storage import UntypedStorage
+from ..storage import NEGATIVE_STRIDES, UntypedStorage
 from ..tensor import Tensor, fake_tensor
 from ..typed_storage import TypedStorage
 from . import public
@@ -132,11 +132,7 @@ def from_numpy(ndarray):
 def _check_array(array):
     """An array that tensors can view: no negative strides, this machine's byte order."""
     if any(step < 0 for step in array.strides):
-        raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are "
-            "not currently supported. (You can probably work around this by making a copy of your array with "
-            "array.copy().)"
-        )
+        raise ValueError(NEGATIVE_STRIDES)
     if dtypes.is_swapped(array):
         raise ValueError(
             "given numpy array has byte order different from the native byte order. Conversion between byte "
@@ -495,46 +491,26 @@ def full_like(
     input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False
 ):
     fill = _number("full_like", fill_value)
-    return _in_likeness(
-        input,
-        dtype,
-        device,
-        lambda size, d, where: records.full(size, fitting(fill, d), d, where),
-        requires_grad,
-        pin_memory,
-        layout,
-        memory_format,
-    )
+    return _full_in_likeness(input, fill, dtype, device, requires_grad, memory_format, layout, pin_memory)
+
+
+def _full_in_likeness(input, fill, dtype, device, requires_grad, memory_format, layout, pin_memory):
+    def make(size, d, where):
+        return records.full(size, fitting(fill, d), d, where)
+
+    return _in_likeness(input, dtype, device, make, requires_grad, pin_memory, layout, memory_format)
 
 
 @public.small
 @public.function
 def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
-    return full_like(
-        input,
-        0,
-        dtype=dtype,
-        device=device,
-        requires_grad=requires_grad,
-        memory_format=memory_format,
-        layout=layout,
-        pin_memory=pin_memory,
-    )
+    return _full_in_likeness(input, 0, dtype, device, requires_grad, memory_format, layout, pin_memory)
 
 
 @public.small
 @public.function
 def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
-    return full_like(
-        input,
-        1,
-        dtype=dtype,
-        device=device,
-        requires_grad=requires_grad,
-        memory_format=memory_format,
-        layout=layout,
-        pin_memory=pin_memory,
-    )
+    return _full_in_likeness(input, 1, dtype, device, requires_grad, memory_format, layout, pin_memory)
 
 
 @public.small

@@ -335,17 +335,12 @@ def _check_positions(out, indices, dims):
 
 
 def _check_fits(values, places):
-    if values.ndim > len(places):
+    pairs = zip(reversed(values.shape), reversed(tuple(places)))
+    if values.ndim > len(places) or any(n is not m and not (type(n) is int and n == 1) and n != m and n != 1 for n, m in pairs):
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
             f"result of shape {list(places)}"
         )
-    for n, m in zip(reversed(values.shape), reversed(tuple(places))):
-        if n is not m and not (type(n) is int and n == 1) and n != m and n != 1:
-            raise RuntimeError(
-                f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
-                f"result of shape {list(places)}"
-            )
 
 
 def _scalar(value):

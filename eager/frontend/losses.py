@@ -170,8 +170,19 @@ def cosine_embedding_loss(input1, input2, target, margin: float = 0, size_averag
     return _losses.reduced(near + far, reduction)
 
 
-def _distance(a, b, p, eps):
-    return pairwise_distance(a, b, p, eps)
+def _triplet(anchor, positive, negative, distance, margin, swap, reduction):
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "
+            f"{negative.dim()}D inputs"
+        )
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = far.minimum(distance(positive, negative))
+    return _losses.reduced((margin + near - far).clamp(min=0), reduction)
 
 
 def triplet_margin_loss(
@@ -179,38 +190,15 @@ def triplet_margin_loss(
 ):
     """max(0, |a - p| - |a - n| + margin); `swap`: the smaller of |a - n| and |p - n|."""
     reduction = _word(size_average, reduce, reduction)
-    if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
-    if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of "
-            f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "
-            f"{negative.dim()}D inputs"
-        )
-    near, far = _distance(anchor, positive, p, eps), _distance(anchor, negative, p, eps)
-    if swap:
-        far = far.minimum(_distance(positive, negative, p, eps))
-    return _losses.reduced((margin + near - far).clamp(min=0), reduction)
+    return _triplet(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction)
 
 
 def triplet_margin_with_distance_loss(
     anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
 ):
     """The same with any distance of two tensors."""
-    reduction = _word(None, None, reduction)
-    if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
-    if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of "
-            f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "
-            f"{negative.dim()}D inputs"
-        )
-    measure = distance_function or (lambda a, b: _distance(a, b, 2.0, 1e-6))
-    near, far = measure(anchor, positive), measure(anchor, negative)
-    if swap:
-        far = far.minimum(measure(positive, negative))
-    return _losses.reduced((margin + near - far).clamp(min=0), reduction)
+    measure = distance_function or (lambda a, b: pairwise_distance(a, b, 2.0, 1e-6))
+    return _triplet(anchor, positive, negative, measure, margin, swap, _word(None, None, reduction))
 
 
 # -- CTC

@@ -50,42 +50,30 @@ def _filled_like(input, dtype, device, memory_format, layout, pin_memory):
     return empty_like(input, dtype=dtype, device=device, memory_format=memory_format, layout=layout, pin_memory=pin_memory)
 
 
+def _drawn_like(draw, fill, input, dtype, device, requires_grad, memory_format, generator, layout, pin_memory):
+    """What `draw` gives in input's likeness, or `fill` with the parameters 0 and 1 where memory order counts."""
+    made = _filled_like(input, dtype, device, memory_format, layout, pin_memory)
+    if made is not None:
+        return fill.inplace(made, 0.0, 1.0, generator).requires_grad_(requires_grad)
+
+    def make(size, d, where):
+        return _drawn(draw, size, d, where, generator)
+
+    return _in_likeness(input, dtype, device, make, requires_grad, pin_memory, layout, memory_format)
+
+
 @public.function
 def rand_like(
     input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None, pin_memory=False
 ):
-    made = _filled_like(input, dtype, device, memory_format, layout, pin_memory)
-    if made is not None:
-        return r.uniform.inplace(made, 0.0, 1.0, generator).requires_grad_(requires_grad)
-    return _in_likeness(
-        input,
-        dtype,
-        device,
-        lambda size, d, where: _drawn(r.rand, size, d, where, generator),
-        requires_grad,
-        pin_memory,
-        layout,
-        memory_format,
-    )
+    return _drawn_like(r.rand, r.uniform, input, dtype, device, requires_grad, memory_format, generator, layout, pin_memory)
 
 
 @public.function
 def randn_like(
     input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None, pin_memory=False
 ):
-    made = _filled_like(input, dtype, device, memory_format, layout, pin_memory)
-    if made is not None:
-        return r.normal.inplace(made, 0.0, 1.0, generator).requires_grad_(requires_grad)
-    return _in_likeness(
-        input,
-        dtype,
-        device,
-        lambda size, d, where: _drawn(r.randn, size, d, where, generator),
-        requires_grad,
-        pin_memory,
-        layout,
-        memory_format,
-    )
+    return _drawn_like(r.randn, r.normal, input, dtype, device, requires_grad, memory_format, generator, layout, pin_memory)
 
 
 @public.small

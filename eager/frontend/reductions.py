@@ -112,13 +112,18 @@ def _nonempty(x, dims, name):
     return dims
 
 
-def _some(x, dim, name):
-    """The dims of a reduction without a neutral element."""
-    if dim == () and builtins.any(type(n) is int and n == 0 for n in x.shape):
+def _refuse_empty(x, name):
+    if builtins.any(type(n) is int and n == 0 for n in x.shape):
         raise RuntimeError(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
             "reduction dim with the 'dim' argument."
         )
+
+
+def _some(x, dim, name):
+    """The dims of a reduction without a neutral element."""
+    if dim == ():
+        _refuse_empty(x, name)
     return _nonempty(x, dims_of(x, dim), name)
 
 
@@ -133,12 +138,7 @@ def _extremes(name, over, along, pairwise):
         if isinstance(dim, Tensor) or other is not None:
             return give(pairwise(input, dim if other is None else other), out)
         if dim is None:
-            if builtins.any(type(n) is int and n == 0 for n in input.shape):
-                raise RuntimeError(
-                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
-                    "the reduction dim "
-                    "with the 'dim' argument."
-                )
+            _refuse_empty(input, name)
             return give(over(input, dims_of(input, None), False), out)
         if not input.ndim:
             dim_of(input, dim)

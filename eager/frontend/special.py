@@ -253,10 +253,6 @@ def lcm(input, other):
 # -- products, logarithms and exponentials in special forms
 
 
-def _where_typed(zero, value):
-    return a.where(zero, 0.0, value)
-
-
 def _in_one_type(x, y):
     """Both as tensors of the floating type in which they meet (a negative number is none of unsigned integers)."""
     if isinstance(x, Tensor) and isinstance(y, Tensor) and x.dtype is y.dtype and x.dtype.category == 2:

@@ -80,7 +80,7 @@ def tensors_of(tree, name: str) -> list:
 
 
 def pulled(outputs, inputs, seeds) -> list:
-    """Gradients at the tensors `inputs`; zeros where there is none."""
+    """Gradients at the tensors `inputs`, which keep their graph; zeros where there is none."""
     pairs = [(o, g) for o, g in zip(outputs, seeds) if o.requires_grad]
     found = [None] * len(inputs)
     if pairs:
@@ -139,21 +139,11 @@ def vjp(func, *primals, has_aux=False):
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function."
             )
         with autograd.enable_grad():
-            found = pulled_again(outputs, inputs, seeds)
+            found = pulled(outputs, inputs, seeds)
             return detach_results(rebuild(args, iter(found)), inputs)
 
     result = detach_results(out, inputs)
     return (result, pull, detach_results(aux, inputs)) if has_aux else (result, pull)
-
-
-def pulled_again(outputs, inputs, seeds) -> list:
-    pairs = [(o, g) for o, g in zip(outputs, seeds) if o.requires_grad]
-    found = [None] * len(inputs)
-    if pairs:
-        found = autograd.grad(
-            [o for o, _ in pairs], inputs, [g for _, g in pairs], create_graph=True, retain_graph=True, allow_unused=True
-        )
-    return [zeros(x) if g is None else g for g, x in zip(found, inputs)]
 
 
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):

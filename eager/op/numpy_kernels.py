@@ -16,7 +16,7 @@ from ...runtime import copy_gather, native
 from .. import dtypes
 from .loop_rules import Draw, argument, cast_results, computation, finish, operands
 from .meta import broadcast_shapes, cached_computation, infer, map_strides, tensors_of
-from .prims import COMBINES, NUMPY, PRIMS
+from .prims import COMBINES, NUMPY, OPERATORS, PRIMS
 from .. import random
 from ..random import draw
 from ..sizes import contiguous_strides, is_number
@@ -133,27 +133,7 @@ def _operator(name):
     return lambda *args: getattr(_Tracer(), name)(*args)
 
 
-for _special, _name in dict(
-    add="add",
-    sub="sub",
-    mul="mul",
-    truediv="truediv",
-    floordiv="floordiv",
-    mod="mod",
-    pow="pow",
-    neg="neg",
-    abs="abs",
-    lt="lt",
-    le="le",
-    gt="gt",
-    ge="ge",
-    eq="eq",
-    ne="ne",
-    lshift="shl",
-    rshift="shr",
-).items():
-    setattr(_Traced, f"__{_special}__", _operator(_name))
-for _special, _name in (("and", "bit_and"), ("or", "bit_or"), ("xor", "bit_xor"), ("invert", "bit_not")):
+for _special, _name in OPERATORS.items():
     setattr(_Traced, f"__{_special}__", _operator(_name))
 
 

@@ -221,11 +221,6 @@ class Op:
         """
         return _fill(self, "call_rule", fn)
 
-    def define_loop(self, fn):
-        """An explicit loop `fn(s, i, r, *args)`."""
-        _fill(self, "explicit_loop", True)
-        return _fill(self, "loop", fn)
-
     def may_refuse(self, args: tuple) -> bool:
         """Whether a call with these arguments (fakes will do) may raise for what its tensors hold."""
         return self.refuses(*args) if callable(self.refuses) else self.refuses

@@ -19,6 +19,13 @@ from ...runtime.dataclass import data
 from .. import _call, dtypes
 
 
+# Python's operators on values of a formula, by the primitives that they mean; those that have a reflected form, and all
+REFLECTED = {name: name for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")}
+REFLECTED |= {"lshift": "shl", "rshift": "shr", "xor": "bit_xor"}
+OPERATORS = REFLECTED | {name: name for name in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "abs")}
+OPERATORS |= {"and": "bit_and", "or": "bit_or", "invert": "bit_not"}
+
+
 @data
 class Prim:
     """`result`: "same" (as the operands), "bool", "float" (integers compute in the default floating type), or a

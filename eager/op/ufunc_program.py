@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import _call, dtypes
 from .loop_rules import computation
-from .prims import PRIMS
+from .prims import OPERATORS, PRIMS, REFLECTED
 from ..sizes import is_number
 from ..tensor import Tensor
 
@@ -63,24 +63,10 @@ def _special(name, swapped=False):
     return method
 
 
-for _name, _prim in dict(
-    add="add",
-    sub="sub",
-    mul="mul",
-    truediv="truediv",
-    floordiv="floordiv",
-    mod="mod",
-    pow="pow",
-    lshift="shl",
-    rshift="shr",
-    xor="bit_xor",
-).items():
+for _name, _prim in OPERATORS.items():
     setattr(Value, f"__{_name}__", _special(_prim))
+for _name, _prim in REFLECTED.items():
     setattr(Value, f"__r{_name}__", _special(_prim, True))
-for _name in "lt", "le", "gt", "ge", "eq", "ne", "neg", "abs":
-    setattr(Value, f"__{_name}__", _special(_name))
-for _name, _prim in (("and", "bit_and"), ("or", "bit_or"), ("invert", "bit_not")):
-    setattr(Value, f"__{_name}__", _special(_prim))
 
 
 class Builder:

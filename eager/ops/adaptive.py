@@ -9,12 +9,11 @@ from ...runtime import kernel_calls, kernels
 from .. import dtypes
 from ..op.gradient import Meta
 from ..op.op import composite, indexed, mask, Out, reduction, size, static
-from ..op.prims import COMBINES
-from ..sizes import contiguous_strides
+from ..sizes import contiguous_strides, numel
 from .upcast import back, single
 from . import linear_filter
 from .image_layout import empty_image, image_like, tidy
-from .pooling import flat_last
+from .pooling import flat_last, lowest
 from .resampling import nearest
 from .creation import full
 from .indexing import scatter_add
@@ -278,13 +277,9 @@ adaptive_avg_pool.samples(lambda make: [(make(2, 3, 5, 7), (3, 4)), (make(2, 6),
 # -- maxima
 
 
-def _lowest(dtype):
-    return COMBINES["max"].identity(dtype)
-
-
 def _max_load(s, i, r, x, output_size):
     index, inside = _window(s, i, r, x, output_size)
-    return x(*index, mask=inside, other=_lowest(x.dtype))
+    return x(*index, mask=inside, other=lowest(x.dtype))
 
 
 def _max_meta(x, output_size):
@@ -317,8 +312,8 @@ def _(x, output_size):
     kernels.run(
         "adaptive_max",
         x.dtype,
-        _numel(x.shape[: x.ndim - n]),
-        kernels.grain_of(_numel(sizes)),
+        numel(x.shape[: x.ndim - n]),
+        kernels.grain_of(numel(sizes)),
         (values, places, x),
         (*ones, *sizes, *ones, *output_size, *ones, *steps),
     )
@@ -336,8 +331,8 @@ def _(c, outs, x, output_size):
         kernel_calls.RuntimeCall(
             "adaptive_max",
             kernel_calls.TYPES[x.dtype.name],
-            _numel(x.shape[: len(x.shape) - n]),
-            _numel(sizes),
+            numel(x.shape[: len(x.shape) - n]),
+            numel(sizes),
             (*outs, c.rows(x)),
             numbers,
         ),
@@ -354,16 +349,9 @@ def _(g, x: Meta, place, output_size):
 
 def put_at(x, indices, shape, n):
     """Zeros of `shape` with x added at flat indices into its last n dims."""
-    base = full(shape[: len(shape) - n] + (_numel(shape[len(shape) - n :]),), 0, x.dtype, x.device)
+    base = full(shape[: len(shape) - n] + (numel(shape[len(shape) - n :]),), 0, x.dtype, x.device)
     added = scatter_add(base, len(base.shape) - 1, flat_last(indices, n), flat_last(x, n))
     return reshape(added, shape)
-
-
-def _numel(sizes):
-    total = 1
-    for n in sizes:
-        total = total * n
-    return total
 
 
 @indexed(meta=lambda place, sizes: image_like(place), exclude=("place",), promote="long")

@@ -23,7 +23,7 @@ from .upcast import back, single
 from .products import gemm, numpy_product
 from .random import keep_mask
 from .reduce import logsumexp, sum as sum_dims
-from .views import transpose
+from .views import mT
 
 _FLOATS: Any = (np.float32, np.float64)
 
@@ -60,16 +60,12 @@ hide.samples(lambda make: [(make(3, 4), make.positive(4) > 0), (make(3, 4), make
 
 def scores_of(q, k, mask, causal, scale):
     """q @ k.T * scale with masks applied, in the type in which halves compute."""
-    scores = mul(single(gemm(q, _t(k))), scale)
+    scores = mul(single(gemm(q, mT(k))), scale)
     if causal:
         scores = hide(scores, causal_mask(q.shape[-2], k.shape[-2], q.device))
     if mask is None:
         return scores
     return hide(scores, mask) if mask.dtype is dtypes.bool else add(scores, single(mask))
-
-
-def _t(x):
-    return transpose(x, len(x.shape) - 2, len(x.shape) - 1)
 
 
 def weights_of(scores, lse):
@@ -210,14 +206,14 @@ def _gradients(g, q, k, v, mask, p, causal, scale, lse, keep, needs):
     used = masked_scale(weights, keep, _kept_scale(p)) if dropped else weights
     grads = {}
     if "v" in needs:
-        grads["v"] = gemm(_t(back(used, g)), g)
+        grads["v"] = gemm(mT(back(used, g)), g)
     if needs & {"q", "k", "mask"}:
-        slope = single(gemm(g, _t(v)))
+        slope = single(gemm(g, mT(v)))
         slope = masked_scale(slope, keep, _kept_scale(p)) if dropped else slope
         product = mul(slope, weights)
         slope = sub(product, mul(weights, sum_dims(product, (len(product.shape) - 1,), True)))
         scaled = back(mul(slope, scale), q)
-        grads.update(q=gemm(scaled, k), k=gemm(_t(scaled), q), mask=None if mask is None or mask.dtype is dtypes.bool else slope)
+        grads.update(q=gemm(scaled, k), k=gemm(mT(scaled), q), mask=None if mask is None or mask.dtype is dtypes.bool else slope)
     return grads
 
 

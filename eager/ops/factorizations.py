@@ -21,7 +21,7 @@ from .indexing import scatter_add
 from .products import matmul
 from .rearrange import cat
 from .reduce import amax, sum as sum_dims
-from .views import diagonal, expand, slice_dim, transpose, unsqueeze
+from .views import diagonal, expand, mT, slice_dim, unsqueeze
 
 
 def _run(function, *args, text="linalg", **kw):
@@ -31,13 +31,9 @@ def _run(function, *args, text="linalg", **kw):
         raise LinAlgError(f"{text}: {error}") from None
 
 
-def _t(x):
-    return transpose(x, len(x.shape) - 2, len(x.shape) - 1)
-
-
 def _h(x):
     """The conjugate transpose."""
-    return conj(_t(x)) if x.dtype.is_complex else _t(x)
+    return conj(mT(x)) if x.dtype.is_complex else mT(x)
 
 
 def _like(x, *shape, dtype=None):
@@ -69,7 +65,7 @@ def inv(x):
 
 @inv.grad("x")
 def _(g, out):
-    back = _t(out)
+    back = mT(out)
     return neg(matmul(matmul(back, g), back))
 
 
@@ -112,10 +108,10 @@ def _(g, x):
 @composite(refuses=True)
 def adjugate_backward(g, x):
     """For C = det(x) * inverse.T: the derivative of the product."""
-    back = _t(inv(x))
+    back = mT(inv(x))
     out = mul(unsqueeze(unsqueeze(det(x), len(x.shape) - 2), len(x.shape) - 1), back)
     along = sum_dims(mul(g, back), (len(x.shape) - 2, len(x.shape) - 1), True)
-    return add(neg(matmul(matmul(out, _t(g)), back)), mul(along, out))
+    return add(neg(matmul(matmul(out, mT(g)), back)), mul(along, out))
 
 
 @adjugate_backward.native
@@ -165,12 +161,12 @@ def solve(a, b):
 
 @solve.grad("b")
 def _(g, a):
-    return solve(_t(a), g)
+    return solve(mT(a), g)
 
 
 @solve.grad("a")
 def _(g, a, out):
-    return neg(matmul(solve(_t(a), g), _t(out)))
+    return neg(matmul(solve(mT(a), g), mT(out)))
 
 
 def _zero_pivots(lu):
@@ -211,12 +207,12 @@ def solve_ex(a, b):
 
 @solve_ex.grad("b")
 def _(g_x, a):
-    return solve_ex(_t(a), g_x)[0]
+    return solve_ex(mT(a), g_x)[0]
 
 
 @solve_ex.grad("a")
 def _(g_x, a, x):
-    return neg(matmul(solve_ex(_t(a), g_x)[0], _t(x)))
+    return neg(matmul(solve_ex(mT(a), g_x)[0], mT(x)))
 
 
 @extern(outputs=("inverse", _INFO), meta=lambda x: (_like(x, *x.shape), _like(x, *_batch(x), dtype=dtypes.int32)))
@@ -230,7 +226,7 @@ def inv_ex(x):
 
 @inv_ex.grad("x")
 def _(g_inverse, inverse):
-    back = _t(inverse)
+    back = mT(inverse)
     return neg(matmul(matmul(back, g_inverse), back))
 
 
@@ -250,12 +246,12 @@ def solve_triangular(a, b, upper: static, unit: static):
 
 @solve_triangular.grad("b")
 def _(g, a, upper, unit):
-    return solve_triangular(_t(a), g, not upper, unit)
+    return solve_triangular(mT(a), g, not upper, unit)
 
 
 @solve_triangular.grad("a")
 def _(g, a, out, upper, unit):
-    full = neg(matmul(solve_triangular(_t(a), g, not upper, unit), _t(out)))
+    full = neg(matmul(solve_triangular(mT(a), g, not upper, unit), mT(out)))
     return triu(full, 1 if unit else 0) if upper else tril(full, -1 if unit else 0)
 
 
@@ -580,7 +576,7 @@ def matrix_exp(x):
 def _(g, x):
     """The upper right block of exp([[x.T, g], [0, x.T]])."""
     n, rank = x.shape[-1], len(x.shape)
-    back = _t(x)
+    back = mT(x)
     top = cat((back, g), rank - 1)
     bottom = cat((mul(back, 0.0), back), rank - 1)
     whole = matrix_exp(cat((top, bottom), rank - 2))
@@ -624,13 +620,13 @@ def _tiny(*sizes):
 
 def _positive(make, *shape):
     x = make(*shape)
-    return add(matmul(x, _t(x)), mul(eye(shape[-1], shape[-1], dtypes.float32, x.device), 2.0))
+    return add(matmul(x, mT(x)), mul(eye(shape[-1], shape[-1], dtypes.float32, x.device), 2.0))
 
 
 def _regular(make, *shape):
     """Not symmetric, so that a transposed formula shows; a skew part leaves the matrix regular."""
     x = make(*shape)
-    return add(_positive(make, *shape), sub(x, _t(x)))
+    return add(_positive(make, *shape), sub(x, mT(x)))
 
 
 for _op in (inv, det, adjugate, slogdet, matrix_exp, inv_ex):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..op.op import extern
 from .products import numpy_product
-from .views import transpose
+from .views import mT
 
 
 def _meta(a, b, ends):
@@ -37,16 +37,12 @@ def grouped_mm(a, b, ends):
 
 @grouped_mm.grad("a")
 def _(g, b, ends):
-    return grouped_mm(g, _t(b), ends)
+    return grouped_mm(g, mT(b), ends)
 
 
 @grouped_mm.grad("b")
 def _(g, a, ends):
-    return grouped_mm(_t(a), g, ends)
-
-
-def _t(x):
-    return transpose(x, len(x.shape) - 2, len(x.shape) - 1)
+    return grouped_mm(mT(a), g, ends)
 
 
 @grouped_mm.samples

@@ -28,7 +28,7 @@ from .pooling_kernels import (
 from .views import reshape
 
 
-def _lowest(dtype):
+def lowest(dtype):
     return COMBINES["max"].identity(dtype)
 
 
@@ -47,7 +47,7 @@ def _max_load(s, i, r, x, kernel_size, stride, padding, dilation, ceil_mode):
     n = len(kernel_size)
     lead, o = i[: len(i) - n], i[len(i) - n :]
     index, inside = window_index(s, o, r, _spatial(x, kernel_size), stride, padding, dilation, ceil_mode)
-    return x(*lead, *index) if inside is None else x(*lead, *index, mask=inside, other=_lowest(x.dtype))
+    return x(*lead, *index) if inside is None else x(*lead, *index, mask=inside, other=lowest(x.dtype))
 
 
 def _max_op(name, combine, outputs):
@@ -94,7 +94,7 @@ def _(c, outs, x, *window):
 def _(x, kernel_size, stride, padding, dilation, ceil_mode):
     sizes = _max_sizes(x, kernel_size, stride, padding, dilation, ceil_mode)
     values, place = empty_image(x, sizes), empty_image(x, sizes, np.int64)
-    values.fill(_lowest(dtypes.from_numpy(x.dtype)))
+    values.fill(lowest(dtypes.from_numpy(x.dtype)))
     place.fill(-1)
     for number, o, i in taps(_spatial(x, kernel_size), sizes[-len(kernel_size) :], kernel_size, stride, padding, dilation):
         here, best, at = x[i], values[o], place[o]
@@ -108,7 +108,7 @@ def _(x, kernel_size, stride, padding, dilation, ceil_mode):
 def _(x, kernel_size, stride, padding, dilation, ceil_mode):
     sizes = _max_sizes(x, kernel_size, stride, padding, dilation, ceil_mode)
     values = empty_image(x, sizes)
-    values.fill(_lowest(dtypes.from_numpy(x.dtype)))
+    values.fill(lowest(dtypes.from_numpy(x.dtype)))
     for _, o, i in taps(_spatial(x, kernel_size), sizes[-len(kernel_size) :], kernel_size, stride, padding, dilation):
         np.maximum(values[o], x[i], out=values[o])
     return values

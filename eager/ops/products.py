@@ -12,10 +12,11 @@ from ..dispatch import type_name
 from ..op.gradient import Meta
 from ..op.meta import broadcast_shapes
 from ..op.op import composite, extern, optional, static
+from ..sizes import numel
 from .arithmetic import add, mul, sub
 from .rearrange import stack
 from .reduce import sum as sum_dims
-from .views import expand, permute, reshape, select, squeeze, transpose, unsqueeze
+from .views import expand, permute, reshape, select, squeeze, mT, unsqueeze
 
 _SMALL = 1 << 12  # multiplications below which numpy's call is shorter than ours
 
@@ -71,12 +72,12 @@ gemm.native(_call.product)
 
 @gemm.grad("a")
 def _(g, b):
-    return gemm(g, _t(b))
+    return gemm(g, mT(b))
 
 
 @gemm.grad("b")
 def _(g, a):
-    return gemm(_t(a), g)
+    return gemm(mT(a), g)
 
 
 gemm.samples(
@@ -90,10 +91,6 @@ gemm.samples(
         (make(1, 4), make(4, 1)),
     ]
 )
-
-
-def _t(x):
-    return transpose(x, len(x.shape) - 2, len(x.shape) - 1)
 
 
 # -- matmul
@@ -198,8 +195,8 @@ def _(g, a: Meta, b):
     if len(b.shape) == 1:
         return mul(unsqueeze(g, len(g.shape)), b) if len(a.shape) > 1 else mul(g, b)
     if len(a.shape) == 1:
-        return _sum_batch(squeeze(matmul(unsqueeze(g, len(g.shape) - 1), _t(b)), (len(g.shape) - 1,)), 1)
-    return matmul(g, _t(b))
+        return _sum_batch(squeeze(matmul(unsqueeze(g, len(g.shape) - 1), mT(b)), (len(g.shape) - 1,)), 1)
+    return matmul(g, mT(b))
 
 
 @matmul.grad("b")
@@ -207,10 +204,10 @@ def _(g, a, b: Meta):
     if len(a.shape) == 1:
         return mul(unsqueeze(a, 1), unsqueeze(g, len(g.shape) - 1)) if len(b.shape) > 1 else mul(g, a)
     if len(b.shape) == 1:
-        return matmul(_t(_matrix(a)), reshape(g, (_rows(a.shape),)))
+        return matmul(mT(_matrix(a)), reshape(g, (_rows(a.shape),)))
     if len(b.shape) == 2:
-        return matmul(_t(_matrix(a)), _matrix(g))
-    return matmul(_t(a), g)
+        return matmul(mT(_matrix(a)), _matrix(g))
+    return matmul(mT(a), g)
 
 
 def _matrix(x):
@@ -247,7 +244,7 @@ def _(make):
 @composite
 def linear(x, weight, bias: optional = None):
     """x @ weight.T + bias; weight is (out, in)."""
-    out = matmul(x, _t(weight) if len(weight.shape) == 2 else weight)
+    out = matmul(x, mT(weight) if len(weight.shape) == 2 else weight)
     return out if bias is None else add(out, bias)
 
 
@@ -302,10 +299,10 @@ def _(g, weight):
 @linear.grad("weight")
 def _(g, x, weight: Meta):
     if len(weight.shape) == 1:
-        return matmul(_t(_matrix(x)) if len(x.shape) > 1 else x, reshape(g, (_rows(x.shape),)) if len(x.shape) > 1 else g)
+        return matmul(mT(_matrix(x)) if len(x.shape) > 1 else x, reshape(g, (_rows(x.shape),)) if len(x.shape) > 1 else g)
     if len(x.shape) == 1:
         return mul(unsqueeze(g, 1), x)
-    return matmul(_t(_matrix(g)), _matrix(x))
+    return matmul(mT(_matrix(g)), _matrix(x))
 
 
 @linear.grad("bias")
@@ -336,21 +333,14 @@ def contract(x, y, left: static, right: static, out: static):
     lead, m, n = _sizes(x, left, batch), _sizes(x, left, rows), _sizes(y, right, cols)
     u = permute(x, tuple(left.index(c) for c in batch + rows + summed))
     v = permute(y, tuple(right.index(c) for c in batch + summed + cols))
-    k = extent(_sizes(x, left, summed))
-    product = matmul(reshape(u, (*lead, extent(m), k)), reshape(v, (*lead, k, extent(n))))
+    k = numel(_sizes(x, left, summed))
+    product = matmul(reshape(u, (*lead, numel(m), k)), reshape(v, (*lead, k, numel(n))))
     order = batch + rows + cols
     return permute(reshape(product, (*lead, *m, *n)), tuple(order.index(c) for c in out))
 
 
 def _sizes(x, letters, which):
     return tuple(x.shape[letters.index(c)] for c in which)
-
-
-def extent(sizes):
-    n = 1
-    for size in sizes:
-        n = n * size
-    return n
 
 
 contract.native(_call.contract)

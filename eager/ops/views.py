@@ -173,6 +173,11 @@ def _(g, dim0, dim1):
 transpose.samples(lambda make: [(make(2, 3, 4), 0, 2), (make(3, 4), 1, 0), (make(3), 0, 0), (make(0, 2), 0, 1)])
 
 
+def mT(x):
+    """The matrices of the last two dims, transposed."""
+    return transpose(x, len(x.shape) - 2, len(x.shape) - 1)
+
+
 @view
 def expand(shape, strides, size):
     lead = len(size) - len(shape)

@@ -7,19 +7,13 @@ from .. import api
 from ..ops.optimizer import adam_rows
 from .differentiable import adam
 from .optimizer import Optimizer, as_float
-from .single_tensor import differentiable_step
+from .single_tensor import check_betas, check_common, check_range, differentiable_step
 
 
 def _check(lr, betas, eps, weight_decay):
-    if not 0.0 <= as_float(lr):
-        raise ValueError(f"Invalid learning rate: {lr}")
-    if not 0.0 <= eps:
-        raise ValueError(f"Invalid epsilon value: {eps}")
-    for i, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
-    if not 0.0 <= weight_decay:
-        raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+    check_common(lr, eps)
+    check_betas(betas)
+    check_range(0.0 <= weight_decay, "weight_decay value", weight_decay)
 
 
 class Adam(Optimizer):

@@ -3,8 +3,7 @@
 import math
 from typing import Any
 
-from .lr_base import LRScheduler, set_rate
-from .optimizer import Optimizer
+from .lr_base import LRScheduler, check_optimizer, set_rate
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -93,8 +92,7 @@ class CyclicLR(LRScheduler):
         max_momentum=0.9,
         last_epoch=-1,
     ):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        check_optimizer(optimizer)
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         self.optimizer, self.mode, self.gamma, self.cycle_momentum = optimizer, mode, gamma, cycle_momentum
@@ -178,8 +176,7 @@ class OneCycleLR(LRScheduler):
         three_phase=False,
         last_epoch=-1,
     ):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        check_optimizer(optimizer)
         self.optimizer = optimizer
         self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
         self._schedule_phases = self._fl_phases(pct_start, three_phase, cycle_momentum)
@@ -262,8 +259,7 @@ class ReduceLROnPlateau(LRScheduler):
     ):
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        check_optimizer(optimizer)
         if mode not in ("min", "max"):
             raise ValueError(f"mode {mode} is unknown!")
         if threshold_mode not in ("rel", "abs"):

@@ -6,11 +6,12 @@ A rate that is a tensor stays the same tensor and gets a new value, so that comp
 from collections.abc import Callable
 
 from ..tensor import Tensor
-from .optimizer import Optimizer
+from .optimizer import Optimizer, as_float
 
 
-def _number(rate):
-    return rate.item() if isinstance(rate, Tensor) else rate
+def check_optimizer(optimizer):
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
 def set_rate(group, rate):
@@ -26,12 +27,11 @@ class LRScheduler:
     _get_closed_form_lr: Callable[[], list]  # of the classes that have one
 
     def __init__(self, optimizer, last_epoch=-1):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        check_optimizer(optimizer)
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", _number(group["lr"]))
+                group.setdefault("initial_lr", as_float(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming an optimizer")
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
@@ -40,7 +40,7 @@ class LRScheduler:
         self.step()
 
     def _fl_rates(self):
-        return [_number(group["lr"]) for group in self.optimizer.param_groups]
+        return [as_float(group["lr"]) for group in self.optimizer.param_groups]
 
     def get_lr(self):
         raise RuntimeError(f"{type(self).__name__} does not define get_lr()")

@@ -3,7 +3,7 @@
 from ..ops.optimizer import sgd_rows
 from .differentiable import sgd
 from .optimizer import Optimizer, as_float
-from .single_tensor import differentiable_step
+from .single_tensor import check_range, differentiable_step
 
 
 class SGD(Optimizer):
@@ -21,12 +21,9 @@ class SGD(Optimizer):
         differentiable=False,
         fused=None,
     ):
-        if as_float(lr) < 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        if momentum < 0.0:
-            raise ValueError(f"Invalid momentum value: {momentum}")
-        if weight_decay < 0.0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        check_range(not as_float(lr) < 0.0, "learning rate", lr)
+        check_range(not momentum < 0.0, "momentum value", momentum)
+        check_range(not weight_decay < 0.0, "weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(

@@ -52,23 +52,23 @@ class _Settings:
 
 
 @contextlib.contextmanager
+def _setting(name: str, value: bool | None):
+    previous = getattr(_Settings, name)
+    setattr(_Settings, name, value)
+    try:
+        yield
+    finally:
+        setattr(_Settings, name, previous)
+
+
 def set_checkpoint_early_stop(enable: bool):
     """Inside, regions that run again stop (or not) as soon as all that is needed is there."""
-    previous, _Settings.early_stop = _Settings.early_stop, enable
-    try:
-        yield
-    finally:
-        _Settings.early_stop = previous
+    return _setting("early_stop", enable)
 
 
-@contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None):
     """Inside, errors of regions that differ list the tensors of both runs, or not; None leaves it to `debug=`."""
-    previous, _Settings.debug = _Settings.debug, enabled
-    try:
-        yield
-    finally:
-        _Settings.debug = previous
+    return _setting("debug", enabled)
 
 
 def noop_context_fn():
@@ -335,13 +335,7 @@ def checkpoint(
     `preserve_rng_state=` (default True): random draws repeat. Keyword arguments of the function need
     `use_reentrant=False`.
     """
-    if use_reentrant is None:
-        warnings.warn(
-            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
-            "recommended; without it, use_reentrant=True is taken.",
-            stacklevel=2,
-        )
-        use_reentrant = True
+    use_reentrant = _reentrant(use_reentrant, "torch.utils.checkpoint")
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
         return without_reentry(function, args, kwargs, preserve, context_fn, determinism_check, debug, early_stop)
@@ -352,15 +346,20 @@ def checkpoint(
     return CheckpointFunction.apply(function, preserve, *args)
 
 
+def _reentrant(given: bool | None, function: str) -> bool:
+    """What `use_reentrant` means; the caller of the public function is warned where it is not given."""
+    if given is None:
+        warnings.warn(
+            f"{function}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended; without "
+            "it, use_reentrant=True is taken.",
+            stacklevel=3,
+        )
+    return given is None or given
+
+
 def checkpoint_sequential(functions, segments: int, input, use_reentrant: bool | None = None, **kwargs):
     """Run a sequence of functions in `segments` checkpointed parts; the last part is not checkpointed."""
-    if use_reentrant is None:
-        warnings.warn(
-            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. "
-            "use_reentrant=False is recommended; without it, use_reentrant=True is taken.",
-            stacklevel=2,
-        )
-        use_reentrant = True
+    use_reentrant = _reentrant(use_reentrant, "torch.utils.checkpoint.checkpoint_sequential")
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))

@@ -5,6 +5,7 @@ from ...dtypes import int64
 from .. import functional as F
 from .affine import register, start_as_identity
 from .module import Module
+from .utils import _check_rank
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
 
@@ -79,11 +80,6 @@ class _BatchNorm(_NormBase):
             factor,
             self.eps,
         )
-
-
-def _check_rank(input, *ranks):
-    if input.ndim not in ranks:
-        raise ValueError(f"expected {' or '.join(f'{n}D' for n in ranks)} input (got {input.ndim}D input)")
 
 
 class BatchNorm1d(_BatchNorm):

@@ -4,6 +4,7 @@ import warnings
 
 from .. import functional as F
 from .batchnorm import _NormBase
+from .utils import _check_rank
 
 __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 
@@ -46,11 +47,6 @@ class _InstanceNorm(_NormBase):
                 "not passing in num_features, which is not used because affine=False",
                 stacklevel=3,
             )
-
-
-def _check_rank(input, *ranks):
-    if input.ndim not in ranks:
-        raise ValueError(f"expected {' or '.join(f'{n}D' for n in ranks)} input (got {input.ndim}D input)")
 
 
 def _instance_norm(name, rank):

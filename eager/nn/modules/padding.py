@@ -2,7 +2,7 @@
 
 from .. import functional as F
 from .module import Module
-from .utils import _ntuple, _pair, _quadruple
+from .utils import _check_rank, _ntuple, _pair, _quadruple
 
 __all__ = [
     "CircularPad1d",
@@ -128,11 +128,6 @@ class _CircularPadNd(_PadNd):
     def forward(self, input):
         self._check_input_dim(input)
         return super().forward(input)
-
-
-def _check_rank(input, *ranks):
-    if input.ndim not in ranks:
-        raise ValueError(f"expected {' or '.join(f'{n}D' for n in ranks)} input (got {input.ndim}D input)")
 
 
 class CircularPad1d(_CircularPadNd):

@@ -1,4 +1,4 @@
-"""Tuples from a number or a sequence: `_pair(3) == (3, 3)`."""
+"""Tuples from a number or a sequence: `_pair(3) == (3, 3)`; what modules ask of their inputs."""
 
 import itertools
 from collections.abc import Iterable
@@ -17,6 +17,11 @@ _single = _ntuple(1, "_single")
 _pair = _ntuple(2, "_pair")
 _triple = _ntuple(3, "_triple")
 _quadruple = _ntuple(4, "_quadruple")
+
+
+def _check_rank(input, *ranks):
+    if input.ndim not in ranks:
+        raise ValueError(f"expected {' or '.join(f'{n}D' for n in ranks)} input (got {input.ndim}D input)")
 
 
 def _reverse_repeat_tuple(t, n):

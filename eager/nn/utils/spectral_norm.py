@@ -7,6 +7,7 @@ from ... import api
 from ...autograd import no_grad
 from .. import functional as F
 from ..parameter import Parameter
+from .weight_norm import remove_hook
 
 
 def as_matrix(weight, dim):
@@ -91,9 +92,4 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
 
 def remove_spectral_norm(module, name="weight"):
     """The weight as it is now becomes a plain parameter."""
-    for key, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, SpectralNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[key]
-            return module
-    raise ValueError(f"spectral_norm of '{name}' not found in {module}")
+    return remove_hook(module, SpectralNorm, name, "spectral_norm")
