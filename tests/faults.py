@@ -1232,6 +1232,30 @@ def searches_run_all():
 
 @fault(
     "code",
+    "what a block of columns holds for all rows is that of its first vector",
+    "tests/inductor/test_column_slabs.py::test_one_kernel_gives_what_eager_gives[log_softmax-float32]",
+    "tests/inductor/test_column_slabs.py::test_symbolic_sizes[normal]",
+)
+def held_values_of_first_vector():
+    rewrite("inductor.cpp.loop_codegen:StepWriter.write_held", 'f"{name}[slot]"', 'f"{name}[0]"')
+
+
+@fault(
+    "code",
+    "maps of columns read the sums of another outer index's columns where they lie in the same slab",
+    "tests/inductor/test_column_slabs.py::test_what_reads_another_outer_index_has_a_kernel_of_its_own[other_outer_index]",
+    "tests/inductor/test_column_slabs.py::test_what_reads_another_outer_index_has_a_kernel_of_its_own[other_column]",
+)
+def slabs_of_other_outer_indices():
+    rewrite(
+        "inductor.schedule.scheduler:Scheduler.forwarded",
+        "load.index == store.index or self.linear",
+        "len(load.index) == 3 or self.linear",
+    )
+
+
+@fault(
+    "code",
     "the stages of a long map read what the first vector of a block kept",
     "tests/inductor/test_loop_fission.py::test_stages_give_the_bits_of_one_loop[of_two-float32]",
     "tests/inductor/test_loop_fission.py::test_rows_strides_and_symbolic_sizes",

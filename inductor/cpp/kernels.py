@@ -481,16 +481,17 @@ class ColumnKernel(RowKernel):
             body("const i64 row = point / blocks;")
             decode(body, tuple(others), "row")
         vectors = min(most, -(-lane.extent // 16)) if few else most
-        ahead = columns_ahead(self.kernel, max(2, min(ROWS_AHEAD, ROWS_AHEAD * COLUMNS // vectors)))
+        ahead = columns_ahead(self.kernel, max(2, min(ROWS_AHEAD, ROWS_AHEAD * COLUMNS // vectors)), vectors * 16)
         for k, step in enumerate(self.kernel.steps):
             axes = (*step.axes, lane)
             StepWriter(self, step, axes, tuple(others), "column0", "past", columns=True, ahead=ahead.get(k)).write(body)
         body.close()
         self.close_scratch(body)
-        block = f"column_block({extent}, {most} * FB_W, rt)"
+        block = f"column_block({' * '.join([*(factor(e) for e in extents(tuple(others))), extent])}, {most} * FB_W, rt)"
         points = " * ".join([*(factor(e) for e in extents(tuple(others))), f"(({extent} + {block} - 1) / {block})"])
-        per = " + ".join(f"({work_text([*extents(step.axes)], cost(step))}) * {block}" for step in self.kernel.steps)
-        return self.written(body, points, per, block)
+        each = " + ".join(f"({work_text([*extents(step.axes)], cost(step))})" for step in self.kernel.steps)
+        written = self.written(body, points, f"({each}) * fb_min({block}, {extent})", block)
+        return replace(written, work=f"{' * '.join(factor(a.extent) for a in self.kernel.outer)} * ({each})")
 
     def most_columns(self) -> int:
         """Vectors in one block: rows that are walked over again stay in cache, and so do accumulators."""

@@ -15,9 +15,10 @@ from collections.abc import Callable
 
 from ...capture.shapes.expr import Atom, Expr, ExprLike, from_atom, is_const, lift, int_if_const, product
 from ...runtime.dataclass import data
-from ..loops.body import Buffer, Value
+from ..loops.body import Buffer, Value, reachable
 from ..loops.ir import Axis, Step, Store
 from .prims import COSTS, TYPES, Type, apply, convert, splat, type_of
+from .held_values import held_values, without
 from .loop_fission import Stage, stages_of
 from .reductions import Reducer, reducer_of
 from .cpp_text import Lines, cpp, factor
@@ -162,6 +163,7 @@ class StepWriter:
         self.write_values(out, values, 0)
         if self.copies(reducers, stores):
             return self.write_copies(out, values, stores[0])
+        values = self.write_held(out, values, reducers, stores)
         together = self.together(values, reducers, stores)
         self.groups = self.grouped(values, reducers, stores)
         stages = self.staged(values, reducers, stores)
@@ -186,6 +188,28 @@ class StepWriter:
     def close(self, out: Lines, loops: tuple[Axis, ...]) -> None:
         for _ in loops:
             out.close()
+
+    def write_held(self, out: Lines, values: list[Value], reducers: list[Reducer], stores: tuple[Store, ...]) -> list[Value]:
+        """In a block of columns, compute what depends on the column alone once. The values that the loops over rows are left
+        with."""
+        if not self.columns or self.inner < 2:
+            return values
+        roots = Step(self.step.axes, stores, tuple(r.reduce for r in reducers), self.step.looks).roots()
+        rows, written = {axis.name for axis in self.axes[:-1]}, {s.buffer.name for s in stores}
+        found = held_values(values, roots, rows, written, lambda v: self.level(v) == self.inner and v.id not in self.rounded)
+        if not found:
+            return values
+        names = {v.id: self.kernel.value_name("held") for v in found}
+        for value in found:
+            out(f"{type_of(value.dtype).register} {names[value.id]}[COLUMNS];")
+        texts = dict(self.texts)
+        out.open(f"{self.vector_loop(self.axes[-1].name)} FB_BODY")
+        self.write_values(out, reachable(found), self.inner)
+        for value in found:
+            out(f"{names[value.id]}[slot] = {self.texts[value.id]};")
+        out.close(");")
+        self.texts = texts | {ident: f"{name}[slot]" for ident, name in names.items()}
+        return without(found, values, roots)
 
     # -- maps in stages
 
@@ -349,9 +373,11 @@ class StepWriter:
     def write_ahead(self, out: Lines, phase: int) -> None:
         """Ask for later rows, in the phases that are to do so."""
         if self.ahead is not None and phase in self.ahead.phases:
-            for buffer, place in self.ahead.places:
+            stores = [(b, place) for b, place in self.ahead.stores if b.name not in self.kernel.streams]
+            kinds = ((self.ahead.places, f"0, {self.ahead.level}"), (stores, "1, 3"))
+            for (buffer, place), kind in ((place, kind) for places, kind in kinds for place in places):
                 at = self.kernel.renamed(place - self.kernel.starts.get(buffer.name, 0))
-                out(f"__builtin_prefetch({self.pointer(buffer, cpp(at, self.bounds))}, 0, {self.ahead.level});")
+                out(f"__builtin_prefetch({self.pointer(buffer, cpp(at, self.bounds))}, {kind});")
 
     def write_effects(self, out: Lines, phase: int, reducers: list[Reducer], stores: tuple[Store, ...]) -> None:
         for reducer in reducers:

@@ -7,7 +7,9 @@ over a row several times leaves the memory idle after the first pass, unless it 
 
 from __future__ import annotations
 
-from ...capture.shapes.expr import Expr, ExprLike, is_const, lift, int_if_const
+from dataclasses import field
+
+from ...capture.shapes.expr import Expr, ExprLike, is_const, lift, int_if_const, product
 from ...runtime.dataclass import data
 from ..loops.body import Buffer, Value
 from ..loops.ir import Axis, LoopKernel, Step, buffers_read, buffers_written
@@ -20,6 +22,7 @@ LINE = 64  # bytes
 COPY_TO = 64_000_000  # bytes up to which copies are left to the C library: its stores stay in the caches
 AHEAD_FROM = 4_000_000  # below, rows are in cache anyway
 MOST_AHEAD = 4  # rows of as many arrays are asked for
+CACHED = 1 << 17  # elements of a block of columns that stay in the second-level cache
 FEW_ROWS = 4  # that are taken together for each vector of a block of columns
 ROWS_AHEAD = 16  # rows that a block of columns asks for ahead, into the second-level cache
 
@@ -71,11 +74,13 @@ def row_bytes(kernel: LoopKernel, buffer: Buffer) -> ExprLike:
 
 @data
 class Prefetch:
-    """Places (element offsets) that some phases of a step ask for, and into which cache (3: the first level)."""
+    """Places (element offsets) that some phases of a step ask for, and into which cache (3: the first level); `stores`: those
+    that it will write."""
 
     phases: tuple[int, ...]
     places: list[tuple[Buffer, ExprLike]]
     level: int
+    stores: list[tuple[Buffer, ExprLike]] = field(default_factory=list)
 
 
 def rows_ahead(kernel: LoopKernel) -> dict[int, Prefetch]:
@@ -88,14 +93,54 @@ def rows_ahead(kernel: LoopKernel) -> dict[int, Prefetch]:
     return {second[0]: Prefetch((second[1],), places, 3)} if places else {}
 
 
-def columns_ahead(kernel: LoopKernel, rows: int) -> dict[int, Prefetch]:
-    """By step: every pass down a block of columns asks for so many rows further down, which no hardware guesses."""
-    if is_small(kernel):
+def columns_ahead(kernel: LoopKernel, rows: int, columns: int) -> dict[int, Prefetch]:
+    """By step: the first pass down a block of columns asks for so many rows further down, which no hardware guesses; so do later
+    ones where the block has left the cache by then."""
+    if is_small(kernel) or not kernel.outer:
         return {}
     steps = [(k, step) for k, step in enumerate(kernel.steps) if step.axes]
     steps = [(k, step) for k, step in steps if not at_most(step.axes[-1].extent, max(rows, FEW_ROWS))]
     found = {k: prefetched_loads(step, step.axes[-1], kernel.outer[-1], rows) for k, step in steps}
+    if len(steps) > 1 and all(at_most(product(a.extent for a in step.axes), CACHED // columns) for _, step in steps):
+        return slab_ahead(kernel, steps, found, columns)
     return {k: Prefetch((0, 1), places, 2) for k, places in found.items() if places}
+
+
+def slab_ahead(kernel: LoopKernel, steps: list[tuple[int, Step]], found: dict, columns: int) -> dict[int, Prefetch]:
+    """What passes over a block of columns that stays in cache ask for: rows further down where they are read for the first time;
+    where results are written, their lines, and in the last pass the next slab, if that is not in the last cache."""
+    total, seen = bytes_moved(kernel), set()
+    far = not isinstance(total, Expr) and total >= STREAM_FROM
+    made = {}
+    for k, step in steps:
+        places = [(b, e) for b, e in found[k] if b.name not in seen]
+        seen |= {b.name for b, _ in places}
+        stores = stores_ahead(step, kernel.outer[-1])
+        if far and stores and step is steps[-1][1] and at_most(kernel.outer[-1].extent, columns):
+            places += next_slab(kernel.outer, steps[0][1], step)
+        if places or stores:
+            made[k] = Prefetch((0, 1), places, 2, stores)
+    return made
+
+
+def next_slab(outer: tuple[Axis, ...], first: Step, last: Step) -> list[tuple[Buffer, ExprLike]]:
+    """Where the first pass over the slab of the next outer index reads what the last one over this slab has reached."""
+    if len(outer) < 2 or not len(first.axes) == len(last.axes) == 1:
+        return []
+    same = {first.axes[0].var: last.axes[0].var}
+    return [(b, lift(e).substitute(same)) for b, e in prefetched_loads(first, outer[-2], outer[-1], 1)]
+
+
+def stores_ahead(step: Step, lane: Axis) -> list[tuple[Buffer, ExprLike]]:
+    """Where a step that only stores will write some rows later."""
+    if step.reduces or step.index_values():
+        return []
+    row, found = step.axes[-1], []
+    for store in step.stores:
+        linear = lift(store.buffer.linear(store.index))
+        if store.mode == "set" and store.buffer.kind != "local" and runs_by_rows(linear, row, lane):
+            found.append((store.buffer, linear.substitute({row.var: row.var + FEW_ROWS})))
+    return found[:MOST_AHEAD]
 
 
 def at_most(extent: ExprLike, most: int) -> bool:
@@ -139,7 +184,11 @@ def advances_by_rows(value: Value, row: Axis, lane: Axis) -> bool:
     load = value.attrs
     if value.args or load.buffer.kind == "local":
         return False
-    linear = lift(load.buffer.linear(load.index))
+    return runs_by_rows(lift(load.buffer.linear(load.index)), row, lane)
+
+
+def runs_by_rows(linear: Expr, row: Axis, lane: Axis) -> bool:
+    """Whether a place runs along memory with the lane and moves on with the next row."""
     parts = linear.affine([row.var, lane.var])
     if parts is None:
         return False

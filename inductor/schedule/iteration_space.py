@@ -13,7 +13,7 @@ from ...capture.shapes.expr import Expr, ExprLike, int_if_const
 from ...runtime.dataclass import data
 from ..loops.body import Rewriter
 from ..loops.ir import Axis
-from .loop_nest import SchedulerContext, LoopNest, non_unit_axes, rewrite_item
+from .loop_nest import SchedulerContext, LoopNest, axis_position, non_unit_axes, rewrite_item
 
 
 @data
@@ -171,8 +171,8 @@ def rename_taken_axes(context: SchedulerContext, parts: dict, inner: tuple, take
 
 
 def split_space(context: SchedulerContext, flat: LoopNest, rows: LoopNest, flat_first: bool, why: str) -> Iterator[CommonSpace]:
-    """A map over the elements of the rows: its space is the rows' outer and inner space together."""
-    whole = (*non_unit_axes(rows.outer), *rows.inner)
+    """A map over the elements of the rows, or columns: its space is the reduction's outer and inner space together."""
+    whole = tuple(sorted((*non_unit_axes(rows.outer), *rows.inner), key=axis_position))
     parts = refine_distinct(context, non_unit_axes(flat.outer), whole)
     if parts is None:
         return

@@ -33,6 +33,7 @@ from .loop_nest import (
 )
 from .one_hot_scatter import as_one_hot_scatter
 from .iteration_space import CommonSpace, epilogue_space, map_axes, permuted_space, split_space, unify_spaces
+from .column_slabs import walks_slabs
 from .split_reduction import split_reductions
 
 MAX_BUFFERS = 24  # arrays that one nest may touch
@@ -232,9 +233,11 @@ class Scheduler(SchedulerContext):
             yield from unify_spaces(self, a.outer, b.outer, a.inner, b.inner, f"the same rows ({extents_text(a.outer)})")
             return
         rows, flat = (b, a) if a.flexible else (a, b)
+        turned = a.flexible
         if is_rows(rows) and not (b.flexible and is_full_reduction(rows)):
-            turned = a.flexible
             yield from split_space(self, flat, rows, turned, f"a row of ({extents_text(rows.inner)}) at a time")
+        elif vertical and walks_slabs(self, flat, rows):
+            yield from split_space(self, flat, rows, turned, f"a slab of columns of ({extents_text(rows.inner)}) at a time")
         yield from unify_spaces(self, a.outer, b.outer, a.inner, b.inner, f"once a row ({extents_text(rows.outer)})")
 
     # -- values that pass between two nests
