@@ -1235,6 +1235,7 @@ def searches_run_all():
     "what a block of columns holds for all rows is that of its first vector",
     "tests/inductor/test_column_slabs.py::test_one_kernel_gives_what_eager_gives[log_softmax-float32]",
     "tests/inductor/test_column_slabs.py::test_symbolic_sizes[normal]",
+    "tests/inductor/test_graphfuzz.py::test_drawn_programs_in_generated_code[0]",
 )
 def held_values_of_first_vector():
     rewrite("inductor.cpp.loop_codegen:StepWriter.write_held", 'f"{name}[slot]"', 'f"{name}[0]"')
@@ -1245,6 +1246,7 @@ def held_values_of_first_vector():
     "maps of columns read the sums of another outer index's columns where they lie in the same slab",
     "tests/inductor/test_column_slabs.py::test_what_reads_another_outer_index_has_a_kernel_of_its_own[other_outer_index]",
     "tests/inductor/test_column_slabs.py::test_what_reads_another_outer_index_has_a_kernel_of_its_own[other_column]",
+    "tests/inductor/test_graphfuzz.py::test_drawn_programs_in_generated_code[0]",
 )
 def slabs_of_other_outer_indices():
     rewrite(
