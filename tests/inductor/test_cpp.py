@@ -438,7 +438,7 @@ def test_gathers_and_checks(isa):
     check(p, [table, index])
     for wrong in (9, -1, 2**40):
         index[33] = wrong
-        compiled = tools.wrapper.load(p, wrap=False)
+        compiled = tools.async_compile.load(p, wrap=False)
         with pytest.raises(CheckFailed, match="index out of range for a dimension of size 9"):
             compiled([table, index])
 
@@ -664,7 +664,7 @@ def test_types_without_registers_are_refused_by_name():
 def test_threads_give_the_same_bits():
     p = softmax_program(300, 257)
     x = data(dtypes.float32, (300, 257))
-    compiled = tools.wrapper.load(p, wrap=False)
+    compiled = tools.async_compile.load(p, wrap=False)
     before = native.get_num_threads()
     try:
         results = []
