@@ -2012,7 +2012,7 @@ def wide_columns_as_bytes():
     "tests/capture/test_bytecode.py::test_round_trip_of_the_standard_library[contextlib]",
 )
 def handlers_without_lasti():
-    rewrite("capture.bytecode.units:write", "to.depth, to.lasti)", "to.depth, False)")
+    rewrite("capture.bytecode.code_units:write", "to.depth, to.lasti)", "to.depth, False)")
 
 
 @fault(
@@ -2021,7 +2021,7 @@ def handlers_without_lasti():
     "tests/capture/test_bytecode.py::test_jumps_of_one_to_three_bytes[60]",
 )
 def jumps_of_one_unit():
-    rewrite("capture.bytecode.units:_unit_offsets", "grown |= instrs[k].size != size", "grown = False")
+    rewrite("capture.bytecode.code_units:_unit_offsets", "grown |= instrs[k].size != size", "grown = False")
 
 
 @fault(

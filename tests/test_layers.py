@@ -207,7 +207,7 @@ def test_the_bytecode_package_is_imported_in_one_module():
             and not node.level
             and node.module.split(".")[0] == "bytecode"
         ]
-        assert not found or path == ROOT / "capture" / "bytecode" / "units.py", path
+        assert not found or path == ROOT / "capture" / "bytecode" / "code_units.py", path
         assert not any(node in tree.body for node in found), path
 
 

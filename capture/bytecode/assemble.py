@@ -17,7 +17,7 @@ from typing import Any
 from ...runtime.errors import InternalError
 from . import opcodes
 from .instructions import flow, reindex
-from .units import runs, write
+from .code_units import runs, write
 
 
 def assemble(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ...runtime.errors import InternalError
 from . import opcodes
-from .units import NOWHERE, Position, read
+from .code_units import NOWHERE, Position, read
 
 
 class Handler(NamedTuple):

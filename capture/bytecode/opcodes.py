@@ -14,7 +14,7 @@ normal op and never asks for the version. What the normal form settles:
 - names instead of indices. In `fast` ops a name that is also in co_cellvars means the raw slot, which holds the cell
   object (inlined comprehensions of 3.12 do that around MAKE_CELL).
 
-Code units are read and written by the `bytecode` package (units.py). What an argument stands for is told by the tables here:
+Code units are read and written by the `bytecode` package (code_units.py). What an argument stands for is told by the tables here:
 the package's own symbolic form renumbers slots and merges constants that are equal.
 """
 
@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 from ...runtime.errors import InternalError
-from .units import LoweredUnit
+from .code_units import LoweredUnit
 
 VERSION = sys.version_info[:2]
 CLOSE_RETURNS = VERSION >= (3, 13)  # generator.close() gives what the generator returned

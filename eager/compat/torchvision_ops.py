@@ -10,7 +10,7 @@ import inspect
 
 from ..amp.autocast_mode import is_autocast_enabled
 from ..autograd import enable_grad, grad as gradients
-from ..ops import regions
+from ..ops import roi_ops
 from ..ops.creation import arange
 from .. import dtypes
 from . import missing
@@ -89,7 +89,7 @@ def nms(dets, scores, iou_threshold):
     if dets.dtype is not scores.dtype:
         raise RuntimeError("dets should have the same type as scores")
     order = scores.detach().argsort(stable=True, descending=True)
-    return order[regions.unsuppressed(dets.detach()[order], float(iou_threshold))]
+    return order[roi_ops.unsuppressed(dets.detach()[order], float(iou_threshold))]
 
 
 @_operator
@@ -97,20 +97,20 @@ def nms(dets, scores, iou_threshold):
 def roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):
     _check("roi_align", input, rois)
     bins = (pooled_height, pooled_width)
-    return regions.roi_align(input, rois, float(spatial_scale), bins, max(sampling_ratio, 0), bool(aligned), False)
+    return roi_ops.roi_align(input, rois, float(spatial_scale), bins, max(sampling_ratio, 0), bool(aligned), False)
 
 
 @_operator
 def roi_pool(input, rois, spatial_scale, pooled_height, pooled_width):
     _check("roi_pool", input, rois)
-    return regions.roi_pool(input, rois, float(spatial_scale), (pooled_height, pooled_width))
+    return roi_ops.roi_pool(input, rois, float(spatial_scale), (pooled_height, pooled_width))
 
 
 @_operator
 def ps_roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio):
     bins = (pooled_height, pooled_width)
     _check_sensitive("ps_roi_align", input, rois, bins)
-    out = regions.roi_align(input, rois, float(spatial_scale), bins, max(sampling_ratio, 0), True, True)
+    out = roi_ops.roi_align(input, rois, float(spatial_scale), bins, max(sampling_ratio, 0), True, True)
     return out, _channels_read(out)
 
 
@@ -118,7 +118,7 @@ def ps_roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampli
 def ps_roi_pool(input, rois, spatial_scale, pooled_height, pooled_width):
     bins = (pooled_height, pooled_width)
     _check_sensitive("ps_roi_pool", input, rois, bins)
-    out = regions.ps_roi_pool(input, rois, float(spatial_scale), bins)
+    out = roi_ops.ps_roi_pool(input, rois, float(spatial_scale), bins)
     return out, _channels_read(out)
 
 
@@ -130,7 +130,7 @@ def deform_conv2d(
     points = _deformed_sizes(input, weight, offset, mask, stride, padding, dilation, groups, offset_groups, use_mask)
     images, channels, (made, share, *kernel) = input.shape[0], input.shape[1], weight.shape
     taps, count = kernel[0] * kernel[1], points[0] * points[1]
-    columns = regions.moved_columns(input, offset, tuple(kernel), stride, padding, dilation)
+    columns = roi_ops.moved_columns(input, offset, tuple(kernel), stride, padding, dilation)
     if use_mask:
         parts = columns.reshape(images, offset_groups, channels // offset_groups, taps, count)
         columns = parts * mask.reshape(images, offset_groups, 1, taps, count)
@@ -181,13 +181,13 @@ def _roi_align_backward(
     grad, rois, spatial_scale, pooled_height, pooled_width, batch_size, channels, height, width, sampling_ratio, aligned
 ):
     sizes, bins = (batch_size, channels, height, width), (pooled_height, pooled_width)
-    return regions.roi_align_backward(grad, rois, sizes, float(spatial_scale), bins, max(sampling_ratio, 0), bool(aligned), False)
+    return roi_ops.roi_align_backward(grad, rois, sizes, float(spatial_scale), bins, max(sampling_ratio, 0), bool(aligned), False)
 
 
 @_operator
 def _roi_pool_backward(grad, rois, argmax, spatial_scale, pooled_height, pooled_width, batch_size, channels, height, width):
     sizes, bins = (batch_size, channels, height, width), (pooled_height, pooled_width)
-    return regions.roi_pool_backward(grad, rois, argmax, sizes, float(spatial_scale), bins)
+    return roi_ops.roi_pool_backward(grad, rois, argmax, sizes, float(spatial_scale), bins)
 
 
 @_operator
@@ -195,7 +195,7 @@ def _ps_roi_align_backward(
     grad, rois, channel_mapping, spatial_scale, pooled_height, pooled_width, sampling_ratio, batch_size, channels, height, width
 ):
     sizes, bins = (batch_size, channels, height, width), (pooled_height, pooled_width)
-    return regions.roi_align_backward(grad, rois, sizes, float(spatial_scale), bins, max(sampling_ratio, 0), True, True)
+    return roi_ops.roi_align_backward(grad, rois, sizes, float(spatial_scale), bins, max(sampling_ratio, 0), True, True)
 
 
 @_operator
@@ -203,7 +203,7 @@ def _ps_roi_pool_backward(
     grad, rois, channel_mapping, spatial_scale, pooled_height, pooled_width, batch_size, channels, height, width
 ):
     sizes, bins = (batch_size, channels, height, width), (pooled_height, pooled_width)
-    return regions.ps_roi_pool_backward(grad, rois, sizes, float(spatial_scale), bins)
+    return roi_ops.ps_roi_pool_backward(grad, rois, sizes, float(spatial_scale), bins)
 
 
 @_operator

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime import kernels, elementwise, copy_gather, native, regions
+from ...runtime import kernels, elementwise, copy_gather, native, roi_ops
 from ..ops import products, recurrences
 from . import blas
 from .find_cupy import cupy
@@ -48,7 +48,7 @@ _INSTEAD = {
     ),
     id(elementwise): Absent("maps"),
     id(kernels): Absent("jobs"),
-    id(regions): Absent("regions"),
+    id(roi_ops): Absent("roi_ops"),
     id(np): XP,
     id(products.numpy_product): blas.product,
 }

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes, return_types
 from ..dispatch import type_name
-from ..extras import extra
+from ..optional_imports import extra
 from ..ops.factorizations import LinAlgError
 from ..tensor import Tensor
 from .arguments import give, takes_out

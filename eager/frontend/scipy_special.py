@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes
 from ..dispatch import type_name
-from ..extras import extra
+from ..optional_imports import extra
 from ..op.promote import result_type, to_float
 from ..ops import arithmetic as a, elementary as e, special as r
 from ..tensor import Tensor

@@ -25,6 +25,6 @@ from . import convolution
 from . import complex_numbers, cumulative, special
 from . import factorizations, fourier
 from . import sampling
-from . import embedding_bag, ctc, distances, fractional_max_pool, grid_sample, margins, regions, shrink, pixel_shuffle
+from . import embedding_bag, ctc, distances, fractional_max_pool, grid_sample, margins, roi_ops, shrink, pixel_shuffle
 from . import custom
 from . import grouped_mm

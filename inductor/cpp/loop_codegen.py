@@ -18,7 +18,7 @@ from ...runtime.dataclass import data
 from ..loops.body import Buffer, Value, reachable
 from ..loops.ir import Axis, Step, Store
 from .prims import COSTS, TYPES, Type, apply, convert, splat, type_of
-from .held_values import held_values, without
+from .loop_invariants import held_values, without
 from .loop_fission import Stage, stages_of
 from .reductions import Reducer, reducer_of
 from .cpp_text import Lines, cpp, factor

@@ -1,6 +1,6 @@
 """The loop IR: kernels as named ranges, SSA bodies, reductions and stores; what the scheduler orders and targets print.
 
-In: what `lower` builds. Out: a `Program`, which prints (`text`), is checked (`verify`) and runs (`interpret.run`). The IR
+In: what `lower` builds. Out: a `Program`, which prints (`text`), is checked (`verify`) and runs (`interpreter.run`). The IR
 names ranges, bodies and reductions, never tiles, vectors, threads or atomics: those are the targets' choice.
 """
 

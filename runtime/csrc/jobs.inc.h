@@ -12,7 +12,7 @@ namespace {
 #include "gather_scatter.h"
 #include "sort.h"
 #include "pairwise_distances.h"
-#include "regions.h"
+#include "roi_ops.h"
 #include "recurrent.h"
 #include "reduce.h"
 #include "softmax_norm.h"

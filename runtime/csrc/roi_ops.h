@@ -1,7 +1,7 @@
 // Boxes over images, as detectors use them: means and maxima over the bins of regions of interest, the suppression of boxes that
 // overlap better ones, and the columns of a convolution whose taps are moved. Formulas are torchvision's (its docs, torchvision.ops).
-#ifndef FB_REGIONS_H
-#define FB_REGIONS_H
+#ifndef FB_ROI_OPS_H
+#define FB_ROI_OPS_H
 
 #include "abi.h"
 #include "job.h"

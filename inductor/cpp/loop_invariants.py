@@ -1,4 +1,4 @@
-"""Held values: what a block of columns computes once a column, not once an element.
+"""Loop invariants of a block of columns: values that are computed once a column, not once an element.
 
 A loop over the rows of a block finds its invariants (a reciprocal of a sum, a logarithm of one) in registers' lanes: they differ
 from column to column, so that they cannot be hoisted out of the loop as numbers. They are held in an array over the vectors of

@@ -7,7 +7,7 @@ Regions are (K, 5) numbers: the image, x1, y1, x2, y2, in pixels times `1 / scal
 
 from __future__ import annotations
 
-from ...runtime import regions
+from ...runtime import roi_ops
 from .. import dtypes
 from ..op.meta import Spec
 from ..op.op import extern, mask, Out, scalar, static, tensor
@@ -18,7 +18,7 @@ from .rearrange import cat
 def roi_align(x, rois: mask, scale: static, bins: static, samples: static, aligned: static, sensitive: static):
     """The mean of bilinear samples of x (N, C, H, W) in each bin: (K, C, *bins), or with bins of channels of their own (K,
     C / (bins), *bins)."""
-    return regions.roi_align(x, rois, scale, bins, samples, aligned, sensitive)
+    return roi_ops.roi_align(x, rois, scale, bins, samples, aligned, sensitive)
 
 
 @roi_align.meta
@@ -36,13 +36,13 @@ def _(g, x, rois, scale, bins, samples, aligned, sensitive):
 def roi_align_backward(
     g, rois: mask, sizes: static, scale: static, bins: static, samples: static, aligned: static, sensitive: static
 ):
-    return regions.roi_align_backward(g, rois, sizes, scale, bins, samples, aligned, sensitive)
+    return roi_ops.roi_align_backward(g, rois, sizes, scale, bins, samples, aligned, sensitive)
 
 
 @extern(outputs=("out", Out("places", differentiable=False)), refuses=True)
 def roi_pool(x, rois: mask, scale: static, bins: static):
     """(the maximum of each bin's pixels (K, C, *bins), its place in the image as int32)"""
-    return regions.roi_pool(x, rois, scale, bins)
+    return roi_ops.roi_pool(x, rois, scale, bins)
 
 
 @roi_pool.meta
@@ -58,13 +58,13 @@ def _(g, x, rois, places, scale, bins):
 
 @extern
 def roi_pool_backward(g, rois: mask, places: mask, sizes: static, scale: static, bins: static):
-    return regions.roi_pool_backward(g, rois, places, sizes, scale, bins)
+    return roi_ops.roi_pool_backward(g, rois, places, sizes, scale, bins)
 
 
 @extern(refuses=True)
 def ps_roi_pool(x, rois: mask, scale: static, bins: static):
     """The mean of each bin's pixels, of a channel of its own: (K, C / (bins), *bins)."""
-    return regions.ps_roi_pool(x, rois, scale, bins)
+    return roi_ops.ps_roi_pool(x, rois, scale, bins)
 
 
 @ps_roi_pool.meta
@@ -79,7 +79,7 @@ def _(g, x, rois, scale, bins):
 
 @extern
 def ps_roi_pool_backward(g, rois: mask, sizes: static, scale: static, bins: static):
-    return regions.ps_roi_pool_backward(g, rois, sizes, scale, bins)
+    return roi_ops.ps_roi_pool_backward(g, rois, sizes, scale, bins)
 
 
 for _op in (roi_align_backward, roi_pool_backward, ps_roi_pool_backward):
@@ -89,14 +89,14 @@ for _op in (roi_align_backward, roi_pool_backward, ps_roi_pool_backward):
 @extern(meta=lambda boxes, threshold: Spec(tuple(boxes.shape[:1]), dtypes.bool))
 def unsuppressed(boxes, threshold: scalar):
     """Which of the boxes (N, 4), best first, overlap no better one that stays by more than `threshold` of both: (N,) bool."""
-    return regions.suppress(boxes, threshold)
+    return roi_ops.suppress(boxes, threshold)
 
 
 @extern
 def moved_columns(x, offsets, kernel: static, stride: static, padding: static, dilation: static):
     """The taps of a convolution over x (N, C, H, W), each moved by its offset (N, 2 * groups * taps, *points; down, across):
     (N, C * taps, points)."""
-    return regions.moved_columns(x, offsets, kernel, stride, padding, dilation)
+    return roi_ops.moved_columns(x, offsets, kernel, stride, padding, dilation)
 
 
 @moved_columns.meta
@@ -111,7 +111,7 @@ def _(g, x, offsets, kernel, stride, padding, dilation):
 
 @extern(outputs=("to_x", "to_offsets"))
 def moved_columns_backward(g, x: tensor, offsets: tensor, kernel: static, stride: static, padding: static, dilation: static):
-    return regions.moved_columns_backward(g, x, offsets, kernel, stride, padding, dilation)
+    return roi_ops.moved_columns_backward(g, x, offsets, kernel, stride, padding, dilation)
 
 
 @moved_columns_backward.meta
