@@ -284,7 +284,8 @@ template <class T> void cross_entropy_rows(const Job& job, long begin, long end)
     __atomic_fetch_add((long*)job.p[5] + 1, kept, __ATOMIC_RELAXED);
 }
 // p: out, scale per row (computation type) or null, x, target, lse; n: classes, ignored target; f: scale of all rows that
-// count, where there is none per row. (exp(x - lse) - onehot) * scale
+// count, where there is none per row. (exp(x - lse) - onehot) * scale, which is a difference of two infinities at the target
+// where the scale is infinite
 template <class T> void cross_entropy_back_rows(const Job& job, long begin, long end) {
     FB_TYPES(T);
     long n = job.n[0];
@@ -297,7 +298,7 @@ template <class T> void cross_entropy_back_rows(const Job& job, long begin, long
         each_vector<1>(
             0, n, [&](i64 i, auto m, int) FB_BODY { st(out + i, v_exp(ld(x + i, m) - lse) * scale, m); });
         if ((unsigned long)target < (unsigned long)n) {
-            V own = (v_exp(ld1(x + target) - lse) - Compute<T>::splat(1)) * scale;
+            V own = (v_exp(ld1(x + target) - lse) - Compute<T>::splat(1)) * scale + (scale - scale);
             st1(out + target, own);
         }
     }

@@ -471,3 +471,20 @@ def test_a_number_beside_unsigned_is_itself():
     x = torch.tensor([0, 1, 9], dtype=torch.uint8)
     assert x.copysign(-1).tolist() == [-0.0, -1.0, -9.0] and x.copysign(300).tolist() == [0.0, 1.0, 9.0]
     assert torch.special.zeta(-1, x).isnan().all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_slopes_of_cross_entropy_at_an_infinite_weight_or_slope(dtype):
+    """At the target it is taken from itself, which is NaN; other classes keep their infinity, other rows their numbers."""
+    kind = getattr(torch, dtype)
+    target, weight = torch.tensor([0, 1]), torch.tensor([math.inf, 1, 1], dtype=kind)
+    loss = torch.nn.functional.cross_entropy
+    for run in (loss, torch.compile(lambda *args, **kw: loss(*args, **kw))):
+        x = torch.tensor([[0.5, -1.0, 2.0], [0.5, -1.0, 2.0]], dtype=kind, requires_grad=True)
+        run(x, target, weight, reduction="sum").backward()
+        first, second = x.grad.double().numpy()
+        assert np.isnan(first[0]) and (first[1:] == math.inf).all() and np.isfinite(second).all()
+        x.grad = None
+        run(x, target, reduction="none").backward(torch.tensor([math.inf, 1.0], dtype=kind))
+        first, second = x.grad.double().numpy()
+        assert np.isnan(first[0]) and (first[1:] == math.inf).all() and np.isfinite(second).all()
