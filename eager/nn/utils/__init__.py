@@ -1,6 +1,6 @@
 """Helpers over parameters and modules: clipping, vectors, normalised weights, parametrisations, sequences."""
 
-from ...lazy_import import submodules
+from ...lazy_import import submodules as _submodules
 from . import rnn
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .spectral_norm import remove_spectral_norm, spectral_norm  # at once: the function stands where its file would
@@ -12,7 +12,7 @@ _WHERE = {
     "init": "skip_init",
     "memory_format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
 }
-__getattr__ = submodules(
+__getattr__ = _submodules(
     __name__,
     "parametrizations",
     "parametrize",
