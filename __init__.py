@@ -316,6 +316,9 @@ for _path, _place in _PUBLIC_MODULES.items():
         _complete(sys.modules[f"{__name__}.{_place}"], _path)
 
 
+__all__ = [name for name in (*globals(), *_PUBLIC_ATTRIBUTES) if not name.startswith("_")]  # of `from torch import *`
+
+
 def __dir__():
     return sorted({*globals(), *(name for name in _PUBLIC_MODULES if "." not in name), *_PUBLIC_ATTRIBUTES})
 

@@ -195,7 +195,7 @@ template <class SA, class SB, class P> struct Product {
     void pack_panel(long batch, long p) const {
         long n = p * NR, count = g.N - n < NR ? g.N - n : NR;
         pack(b(batch) + n * g.b_n, g.b_k, g.b_n, panel(batch, p), width, count, g.K);
-        for (long k = (g.K + STEP - 1) / STEP; k < steps; k++) __builtin_memset(panel(batch, p) + k * NR, 0, NR * sizeof(P));
+        for (long k = (g.K + STEP - 1) / STEP; k < steps; k++) __builtin_memset(panel(batch, p) + k * width, 0, width * sizeof(P));
     }
     static void pack_range(void* self, long begin, long end, int) {
         const Product& s = *(const Product*)self;

@@ -533,3 +533,19 @@ def test_memory_order_of_results():
         == (1, 3)
     )
     assert x.roll(1, 0).stride() == x.tril().stride() == torch.cat([x, x]).stride() == x[[0, 1]].stride() == (4, 1)
+
+
+def test_star_imports_give_what_is_imported_late():
+    """Names that a package imports when they are first asked for are in `from package import *` as well."""
+    wanted = {
+        "": "load save compile vmap GradScaler",
+        ".amp": "GradScaler autocast",
+        ".autograd": "gradcheck gradgradcheck Function",
+        ".nn": "DataParallel Linear grad",
+        ".nn.parallel": "DistributedDataParallel DataParallel",
+        ".nn.utils": "parameters_to_vector vector_to_parameters skip_init fuse_conv_bn_eval spectral_norm clip_grad_norm_",
+    }
+    for path, names in wanted.items():
+        given = {}
+        exec(f"from flambeau{path} import *", given)
+        assert not [name for name in names.split() if name not in given], path
